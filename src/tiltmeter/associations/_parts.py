@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -27,6 +27,7 @@ from tiltmeter.associations._findings import (
     with_examples,
     with_permutation,
 )
+from tiltmeter.associations._missing import descriptions_by_group
 from tiltmeter.associations._simulation import planted_associations, planted_stories
 from tiltmeter.associations._stories import (
     ATTEMPT,
@@ -70,6 +71,7 @@ from tiltmeter.study import (
 
 if TYPE_CHECKING:
     from tiltmeter.associations._grid import Grid
+    from tiltmeter.comparisons import Groups
     from tiltmeter.datasets import Library
 
 Tables = Mapping[str, DataFrame]
@@ -184,6 +186,10 @@ class Stories(Part):
     def tests_of_a_family(self, design: DataFrame, settings: Settings) -> int:
         """See Part.tests_of_a_family: the number of concepts is not known before the run."""
         return SINGLE_TESTS
+
+    def outcomes_by_group(self, view: RunView, settings: Settings) -> Iterator[tuple[Groups, DataFrame]]:
+        """See Part.outcomes_by_group: missing descriptions of characters, and missing stories."""
+        return descriptions_by_group(self.category, view.measures, view.stage("lists"))
 
     @abstractmethod
     def rows(self, settings: Settings) -> DataFrame:

@@ -27,6 +27,18 @@ def with_groups(answers: DataFrame, options: BenchmarkOptions) -> DataFrame:
     )
 
 
+def attribute_of(rows: DataFrame, options: BenchmarkOptions) -> str:
+    """Return the name of the attribute that the groups are values of.
+
+    It is the domain of the benchmark ("countries") if the groups are its concepts, else the columns of the
+    groups.
+    """
+    domains = rows["domain"].drop_nulls().unique().to_list() if "domain" in rows.columns else []
+    if tuple(options.groups) == ("concept",) and len(domains) == 1:
+        return str(domains[0])
+    return ",".join(options.groups)
+
+
 def paired_by_topic(rows: DataFrame) -> bool:
     """Check whether rows with the same root are prompts on the same topic.
 

@@ -14,7 +14,7 @@ from tiltmeter._files.yaml import read_yaml
 from tiltmeter.benchmarks._baseline_texts import without_names
 from tiltmeter.benchmarks._definitions import definition_of
 from tiltmeter.benchmarks._further import check_also, further_measures
-from tiltmeter.benchmarks._groups import group_names, names_in_prompts, with_groups
+from tiltmeter.benchmarks._groups import attribute_of, group_names, names_in_prompts, with_groups
 from tiltmeter.benchmarks._options import BenchmarkOptions, Configurations, configurations_of, options_of
 from tiltmeter.benchmarks._planning import (
     condition_sizes,
@@ -32,6 +32,7 @@ from tiltmeter.benchmarks._tables import (
     VALUE,
     WITHOUT_NAMES,
 )
+from tiltmeter.comparisons import Groups, attempts_by_group
 from tiltmeter.designs.subsampling import first_samples, keep_limit
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import decide_outcome, free_texts
@@ -172,6 +173,11 @@ class Answers(Part):
         from tiltmeter.benchmarks._examples import examples_of
 
         return examples_of(measures, findings, settings)
+
+    def outcomes_by_group(self, view: RunView, settings: Settings) -> Iterator[tuple[Groups, DataFrame]]:
+        """See Part.outcomes_by_group: over all roles and templates, matched by root."""
+        groups = Groups(attribute_of(view.measures, options_of(settings)), "subject")
+        yield groups, attempts_by_group(view.measures, groups)
 
     def to_label(self, view: RunView) -> DataFrame:
         """See Part.to_label: the value of each feature of each text."""
