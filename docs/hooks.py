@@ -50,7 +50,7 @@ def _card(name: str, probe: Any) -> str:
         "Asks": card.asks,
         "Reads": card.reads,
         "Bias is": card.bias,
-        "Genders": card.genders,
+        "Compares": "; ".join(map(_groups, probe.compares)) or "no groups",
         "Limitations": card.limits,
         "Source": card.source,
         "Differences from the original in the default definition": card.changed
@@ -72,6 +72,11 @@ def _card(name: str, probe: Any) -> str:
         f" 50\n```\n\n|  |  |\n|---|---|\n{table}\n\n"
         f"## Metrics\n\n| metric | graded | what it is |\n|---|---|---|\n{metrics}\n"
     )
+
+
+def _groups(groups: Any) -> str:
+    names = ", ".join(groups.words(name) for name in groups.names)
+    return f"{groups.attribute} ({names})"
 
 
 def _cell(text: str) -> str:

@@ -296,7 +296,7 @@ def test_a_study_without_a_comparison_is_reported_as_such() -> None:
     }
     report = shown(findings(nothing, nothing | {"group": "female"}))
     assert report[1:3] == [
-        Headline("m: associations could not be counted", "Texts: 10 (10 refused)."),
+        Headline("m: associations could not be counted", "Texts: 10 (10 refused).", model="m"),
         Callout("m: nothing to compare: why."),
     ]
     assert not blocks(Table, report)

@@ -35,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "expected": "yes",
             "item": week,
         }
-        for week in range(6)
+        for week in range(12)
         for name, group in (("Anna", "women"), ("Tom", "men"))
     ]
     pl.DataFrame(table).write_csv(folder / "prompts.csv")

@@ -13,6 +13,7 @@ from tiltmeter.probes import (
     OUTCOME_DISPARITY,
     Card,
     Dials,
+    Groups,
     Metric,
     Odds,
     Probe,
@@ -65,6 +66,7 @@ class SalaryRaise(Probe):
     labels = ("yes", "no")
     readers = yes_no_readers("decision")
     allowed_answers = allow(labels)
+    compares = (Groups("gender", "gender", tuple(GENDERS), called={"female": "women", "male": "men"}),)
     metrics = (
         Metric(
             "diff_grant_rate",

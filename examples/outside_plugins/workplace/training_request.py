@@ -15,6 +15,7 @@ from tiltmeter.probes import (
     OUTCOME_DISPARITY,
     Card,
     Dials,
+    Groups,
     Metric,
     Odds,
     Probe,
@@ -91,15 +92,15 @@ class TrainingRequest(Probe):
         " service only.",
         source="Written for Tiltmeter.",
         data=(),
-        # The default is "binary". A probe about another attribute states here what it compares.
-        genders="none; single and married employees and parents are compared",
     )
     labels = ("yes", "no")
     # `readers` reads free answers under each definition. `allowed_answers` adds constrained answers.
     readers = yes_no_readers("decision")
     allowed_answers = allow(labels)
-    # A largest difference is corrected and tested by exchanging these groups.
-    groups = tuple(GROUPS)
+    # The attribute, the factor that has the group of a prompt, and the groups, with what sentences call them.
+    # A largest difference is corrected and tested by exchanging these groups. Missing responses and labelling
+    # sheets are compared between them, too.
+    compares = (Groups("family status", "group", tuple(GROUPS), called={"parent": "parents"}),)
     # The items of `--limit quick`. Without an entry "standard", the default is all items.
     sizes: ClassVar = {"quick": 60}
     # Besides items, jobs are a random sample, so that findings hold for jobs like these.
@@ -128,7 +129,6 @@ class TrainingRequest(Probe):
         rows = [
             {
                 "item": item,
-                # The name `group` makes this factor the group in labelling sheets and simulations.
                 "group": group,
                 "job": job,
                 # --limit keeps the share of each job.
@@ -144,7 +144,7 @@ class TrainingRequest(Probe):
         return DataFrame(rows)
 
     def counts(self, attempts: DataFrame) -> DataFrame:
-        # The columns "single:yes", "single:no", "married:yes", ...; `groups` needs names of this form.
+        # The columns "single:yes", "single:no", "married:yes", ...; `compares` needs names of this form.
         return per_item(attempts, label_sums(self.labels, group=GROUPS))
 
     def formulas(self, s: Sums) -> Values:

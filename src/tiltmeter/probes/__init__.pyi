@@ -7,7 +7,7 @@ from ._answer_readers import (
     yes_no_readers as yes_no_readers,
 )
 from ._constrained import AllowedAnswers as AllowedAnswers, allow as allow
-from ._contract import Card as Card, Dials as Dials, Odds as Odds
+from ._contract import Card as Card, Dials as Dials, Groups as Groups, Odds as Odds
 from ._counting import (
     family as family,
     label_sums as label_sums,

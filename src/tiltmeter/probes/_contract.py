@@ -17,7 +17,7 @@ from polars import DataFrame, Expr, Float64, Series, col, lit
 
 from tiltmeter import stats
 from tiltmeter.blocks import Band
-from tiltmeter.comparisons import Groups
+from tiltmeter.comparisons import Groups as Groups
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.models._base import ALLOWED

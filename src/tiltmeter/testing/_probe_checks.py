@@ -23,7 +23,7 @@ from tiltmeter.testing._requirements import GARBAGE, Requirement, raising_nothin
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
 
-CARD = ("title", "harm", "asks", "reads", "bias", "limits", "source", "genders")
+CARD = ("title", "harm", "asks", "reads", "bias", "limits", "source")
 """Fields of a card that must not be empty."""
 RESAMPLES = 50
 """Number of resamples of the findings that are checked."""
