@@ -53,6 +53,7 @@ from tiltmeter.associations._tables import (
     PLACED,
     SHOWN,
 )
+from tiltmeter.comparisons import Groups
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.readers.outcomes import decide_outcome, free_texts
 from tiltmeter.schema import DESIGN, FINDINGS, MEASURES, TO_LABEL, StageTable, beside, conform
@@ -71,7 +72,6 @@ from tiltmeter.study import (
 
 if TYPE_CHECKING:
     from tiltmeter.associations._grid import Grid
-    from tiltmeter.comparisons import Groups
     from tiltmeter.datasets import Library
 
 Tables = Mapping[str, DataFrame]
@@ -186,6 +186,10 @@ class Stories(Part):
     def tests_of_a_family(self, design: DataFrame, settings: Settings) -> int:
         """See Part.tests_of_a_family: the number of concepts is not known before the run."""
         return SINGLE_TESTS
+
+    def compared_groups(self, settings: Settings) -> Sequence[Groups]:
+        """See Part.compared_groups: the group of the character that is named first."""
+        return [Groups(self.category, "identity_1")]
 
     def outcomes_by_group(self, view: RunView, settings: Settings) -> Iterator[tuple[Groups, DataFrame]]:
         """See Part.outcomes_by_group: missing descriptions of characters, and missing stories."""

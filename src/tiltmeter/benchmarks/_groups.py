@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
-from polars import DataFrame, col
+from polars import DataFrame, Expr, col
 
 from tiltmeter.benchmarks._options import BenchmarkOptions
 
@@ -20,11 +20,15 @@ def with_groups(answers: DataFrame, options: BenchmarkOptions) -> DataFrame:
     The generation is the role, with the template if there are several; the subject is the group.
     """
     condition = ["role", "template"] if answers["template"].n_unique() > 1 else ["role"]
-    group = [col(name).fill_null("none") for name in options.groups]
     return answers.with_columns(
-        generation=pl.concat_str(condition, separator=", "),
-        subject=pl.concat_str(group, separator=" / "),
+        generation=pl.concat_str(condition, separator=", "), subject=group_of(options)
     )
+
+
+def group_of(options: BenchmarkOptions) -> Expr:
+    """Return the group of a prompt, from the columns that define groups."""
+    values = [col(name).fill_null("none") for name in options.groups]
+    return pl.concat_str(values, separator=" / ")
 
 
 def attribute_of(rows: DataFrame, options: BenchmarkOptions) -> str:

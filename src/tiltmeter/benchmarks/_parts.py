@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -14,7 +15,7 @@ from tiltmeter._files.yaml import read_yaml
 from tiltmeter.benchmarks._baseline_texts import without_names
 from tiltmeter.benchmarks._definitions import definition_of
 from tiltmeter.benchmarks._further import check_also, further_measures
-from tiltmeter.benchmarks._groups import attribute_of, group_names, names_in_prompts, with_groups
+from tiltmeter.benchmarks._groups import attribute_of, group_names, group_of, names_in_prompts, with_groups
 from tiltmeter.benchmarks._options import BenchmarkOptions, Configurations, configurations_of, options_of
 from tiltmeter.benchmarks._planning import (
     condition_sizes,
@@ -174,10 +175,17 @@ class Answers(Part):
 
         return examples_of(measures, findings, settings)
 
+    def compared_groups(self, settings: Settings) -> Sequence[Groups]:
+        """See Part.compared_groups."""
+        options = options_of(settings)
+        return [Groups(",".join(options.groups), group_of(options))]
+
     def outcomes_by_group(self, view: RunView, settings: Settings) -> Iterator[tuple[Groups, DataFrame]]:
         """See Part.outcomes_by_group: over all roles and templates, matched by root."""
-        groups = Groups(attribute_of(view.measures, options_of(settings)), "subject")
-        yield groups, attempts_by_group(view.measures, groups)
+        attribute = attribute_of(view.measures, options_of(settings))
+        for groups in self.compared_groups(settings):
+            named = replace(groups, attribute=attribute)
+            yield named, attempts_by_group(view.measures, named)
 
     def to_label(self, view: RunView) -> DataFrame:
         """See Part.to_label: the value of each feature of each text."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from tiltmeter.runs._folder import RunFolder, without_foreign
 from tiltmeter.runs._resolving import Resolved
 from tiltmeter.runs._stage_store import check_replaced
 from tiltmeter.schema import DESIGN, RESPONSES, conform
-from tiltmeter.study import NotRun, Part
+from tiltmeter.study import NotRun, Part, Settings
 
 if TYPE_CHECKING:
     from tiltmeter.engine import Journal
@@ -35,10 +35,20 @@ _TEXTS = ("system", "prompt", *_PATCHED, ALLOWED)
 # -- the design --------------------------------------------------------------------------------------------
 
 
-def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict[str, dict[str, Any]]:
+def make_design(
+    resolved: Resolved,
+    library: Library,
+    folder: RunFolder,
+    check: Callable[[Part, DataFrame, Settings], None] | None = None,
+) -> dict[str, dict[str, Any]]:
     """Write the table `design`.
 
     Return the status of each part: its numbers of prompts and attempts, or why it is not run.
+
+    Parameters
+    ----------
+    check
+        Raises NotRun for a part whose design cannot be used.
     """
     status_of: dict[str, dict[str, Any]] = {}
     with folder.table("design", DESIGN) as add:
@@ -46,8 +56,11 @@ def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict
             status: dict[str, Any] = {"title": part.title, "harms": list(part.harms)}
             status_of[part.name] = status
             try:
+                settings = resolved.settings.of_part(part.name)
                 with explained(type(part), "make its prompts", NotRun):
-                    design = part.design(library, resolved.settings.of_part(part.name))
+                    design = part.design(library, settings)
+                if check is not None:
+                    check(part, design, settings)
             except NotRun as reason:
                 status.update(status="not run", reason=str(reason))
             else:

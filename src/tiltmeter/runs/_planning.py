@@ -21,6 +21,7 @@ from tiltmeter.models import Sampling
 from tiltmeter.models._thinking_models import thinks, with_room_to_think
 from tiltmeter.reports import Result
 from tiltmeter.runs._asked_models import has_room_to_think
+from tiltmeter.runs._rehearsal import rehearse
 from tiltmeter.runs._resolving import Resolved
 from tiltmeter.schema import SHOWN_BELOW, Schema
 from tiltmeter.study import SINGLE_TESTS, NotRun, Part, Settings
@@ -153,6 +154,7 @@ def make_plan(
         settings = resolved.settings.of_part(part.name)
         try:
             design = part.design(library, settings)
+            rehearse(part, design, settings)
         except NotRun as reason:
             not_run[part.name] = str(reason)
             continue

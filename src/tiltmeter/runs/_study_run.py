@@ -32,6 +32,7 @@ from tiltmeter.runs._places import runs_place
 from tiltmeter.runs._planning import size_sentence
 from tiltmeter.runs._problems import close_parts, count_responses, measured_title, unread
 from tiltmeter.runs._refusals import count_free_refusals
+from tiltmeter.runs._rehearsal import rehearse
 from tiltmeter.runs._resolving import Resolved
 from tiltmeter.runs._served import served_to
 from tiltmeter.schema import DESIGN
@@ -111,10 +112,14 @@ class RunInProgress:
         """The parts that can be run."""
         return [part for part in self.resolved.study.parts if self.became[part.name]["status"] == "run"]
 
-    def make_design(self, resolved: Resolved) -> None:
-        """Write the design of a study, and add a problem for each part that cannot be run."""
+    def make_design(self, resolved: Resolved, *, is_asked: bool = False) -> None:
+        """Write the design of a study, and add a problem for each part that cannot be run.
+
+        If its prompts will be asked, the analysis is first carried out on made-up responses.
+        """
+        check = rehearse if is_asked else None
         with self.clock.timing("design"):
-            self.became = attempts.make_design(resolved, self._library, self.folder)
+            self.became = attempts.make_design(resolved, self._library, self.folder, check)
         for name, status in self.became.items():
             if status["status"] != "run":
                 self.problems.append(f"{name} not run: {status['reason']}")
@@ -277,7 +282,7 @@ def run_study(
     with asking.open() as asker, folder.filling(document):
         run, journal = RunInProgress(folder, resolved, asker, judge), asker.journal
         run.note_models([model for model, _ in models])
-        run.make_design(resolved)
+        run.make_design(resolved, is_asked=True)
         if asking.display not in DISPLAYS_WITHOUT_NOTES:
             _print_notes(run)
         parts = run.parts
