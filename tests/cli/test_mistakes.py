@@ -516,7 +516,12 @@ class Raise(Probe):
     ("items", "read", "exits", "says"),
     [
         ("[0, 1, 2]", "", 0, ""),
-        ("[0, 1, 2]", ".head(1)", 3, "raise: not measured: ShapeError"),
+        (
+            "[0, 1, 2]",
+            ".head(1)",
+            2,
+            "raise: its responses could not be analysed, so none is asked for: ShapeError",
+        ),
         (
             "[None, None, None]",
             "",

@@ -10,6 +10,7 @@ import polars as pl
 from polars import DataFrame, Int64, LazyFrame, String, col, lit
 
 from tiltmeter._plugins.functions import explained
+from tiltmeter._sanitising import printable, redacted
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Keys, Request
 from tiltmeter.errors import InputError
@@ -32,6 +33,18 @@ _TEXTS = ("system", "prompt", *_PATCHED, ALLOWED)
 """Columns of a design that a request consists of."""
 
 
+class Unanalysable(NotRun):
+    """A part whose responses could not be analysed, with the reason."""
+
+    def __init__(self, part: str, error: Exception) -> None:
+        message = printable(redacted(" ".join(str(error).split())), one_line=True)
+        is_input = isinstance(error, InputError)
+        reason = message if is_input else f"{type(error).__name__}: {message}"
+        super().__init__(f"its responses could not be analysed, so none is asked for: {reason}")
+        self.for_study = InputError(message if is_input else f"{part}: {self}")
+        """What to raise if no part of the study can be analysed."""
+
+
 # -- the design --------------------------------------------------------------------------------------------
 
 
@@ -49,8 +62,14 @@ def make_design(
     ----------
     check
         Raises NotRun for a part whose design cannot be used.
+
+    Raises
+    ------
+    InputError
+        No part can be run, and the responses of one could not be analysed.
     """
     status_of: dict[str, dict[str, Any]] = {}
+    unanalysable: Unanalysable | None = None
     with folder.table("design", DESIGN) as add:
         for part in resolved.study.parts:
             status: dict[str, Any] = {"title": part.title, "harms": list(part.harms)}
@@ -63,10 +82,14 @@ def make_design(
                     check(part, design, settings)
             except NotRun as reason:
                 status.update(status="not run", reason=str(reason))
+                if isinstance(reason, Unanalysable):
+                    unanalysable = reason
             else:
                 add(design)
                 attempts = int(design["repetitions"].sum())
                 status.update(status="run", prompts=design.height, attempts=attempts)
+    if unanalysable is not None and all(status["status"] != "run" for status in status_of.values()):
+        raise unanalysable.for_study
     check_replaced(resolved)
     return status_of
 

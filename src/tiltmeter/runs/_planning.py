@@ -21,6 +21,7 @@ from tiltmeter.models import Sampling
 from tiltmeter.models._thinking_models import thinks, with_room_to_think
 from tiltmeter.reports import Result
 from tiltmeter.runs._asked_models import has_room_to_think
+from tiltmeter.runs._attempts import Unanalysable
 from tiltmeter.runs._rehearsal import rehearse
 from tiltmeter.runs._resolving import Resolved
 from tiltmeter.schema import SHOWN_BELOW, Schema
@@ -156,6 +157,8 @@ def make_plan(
             design = part.design(library, settings)
             rehearse(part, design, settings)
         except NotRun as reason:
+            if isinstance(reason, Unanalysable) and len(resolved.study.parts) == 1:
+                raise reason.for_study from reason
             not_run[part.name] = str(reason)
             continue
         planned.append(_planned(resolved, part, design, heterogeneity))

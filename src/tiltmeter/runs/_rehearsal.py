@@ -9,9 +9,10 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, Series, col, lit
 
-from tiltmeter._sanitising import printable, redacted
+from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 from tiltmeter.models.sim import Dials, SimulatedModel
+from tiltmeter.runs._attempts import Unanalysable
 from tiltmeter.runs._missing_by_group import PartView, with_missing_responses
 from tiltmeter.runs._pipeline import ordered
 from tiltmeter.runs._shared_tables import ANALYSED, MEASURED, complete_tables
@@ -19,8 +20,10 @@ from tiltmeter.runs._stage_store import conformed
 from tiltmeter.schema import RESPONSES, conform
 from tiltmeter.study import NO_TOOLS, MeasuredPart, NotRun, Part, Settings, Stage
 
+MOST_PROMPTS: Final = 200
+FEWEST_ITEMS: Final = 3
 MOST_ITEMS: Final = 20
-"""Items that are rehearsed first. If these cannot be analysed, all are tried."""
+"""Prompts and items that are rehearsed first. If these cannot be analysed, all are tried."""
 RESAMPLES: Final = 20
 MODEL: Final = "sim/fair"
 
@@ -34,31 +37,28 @@ def rehearse(part: Part, design: DataFrame, settings: Settings) -> None:
 
     Raises
     ------
-    NotRun
+    Unanalysable
         A set of responses cannot be analysed.
     """
     if settings.replace:
         return
     brief = dataclasses.replace(settings, resamples=RESAMPLES)
     error = _first_error(part, _some_items(design), brief)
-    if error is not None and design["item"].n_unique() > MOST_ITEMS:
+    if error is not None and not isinstance(error, InputError):
         error = _first_error(part, design, brief)
     if error is not None:
-        message = printable(redacted(" ".join(str(error).split())), one_line=True)
-        raise NotRun(
-            "its responses could not be analysed, so none is asked for: made-up responses gave "
-            f"{type(error).__name__}: {message}"
-        ) from error
+        raise Unanalysable(part.name, error) from error
 
 
 def _some_items(design: DataFrame) -> DataFrame:
-    """Return the prompts of at most MOST_ITEMS items, evenly spaced, in the first wording.
+    """Return the prompts of a few items, evenly spaced, in the first wording.
 
     Analyses of further wordings repeat that of the first.
     """
     first = design.filter(col.wording == design["wording"].first())
     items = first["item"].unique(maintain_order=True)
-    step = max(1, items.len() // MOST_ITEMS)
+    number = MOST_PROMPTS * items.len() // max(first.height, 1)
+    step = max(1, items.len() // min(max(number, FEWEST_ITEMS), MOST_ITEMS))
     return first.filter(col.item.is_in(items.gather_every(step).implode()))
 
 
