@@ -26,6 +26,7 @@ from .errors import (
     ServedModels as ServedModels,
     UnconstrainedAnswers as UnconstrainedAnswers,
     Underpowered as Underpowered,
+    UnequalMissing as UnequalMissing,
     Ungraded as Ungraded,
     UnusablePlugin as UnusablePlugin,
     UnvalidatedJudge as UnvalidatedJudge,

@@ -769,6 +769,7 @@ def gate(
     minimum: Mapping[str, float] | None = None,
     allow_ungraded: bool = False,
     allow_undecided: bool = False,
+    missing_gap: float | None = 0.1,
     fail_on_caveats: Sequence[str] = (),
     run_code: bool = False,
 ) -> Verdict:
@@ -795,6 +796,9 @@ def gate(
         If True, skip metrics that could not be graded or computed, instead of failing.
     allow_undecided
         If True, metrics whose mark lies on both sides of `fail_on` pass.
+    missing_gap
+        Fail if the share of refused, unreadable, empty or failed responses is shown to differ between groups
+        by more than this (0.1: 10 points). None ignores missing responses.
     fail_on_caveats
         Codes of caveats (`tiltmeter.CAVEATS`) that must not apply.
     run_code
@@ -835,6 +839,7 @@ def gate(
         allow_ungraded=allow_ungraded,
         fail_on_caveats=tuple(fail_on_caveats),
         allow_undecided=allow_undecided,
+        missing_gap=missing_gap,
         population=population,
     )
     earlier = None if baseline is None else runs.load(baseline)

@@ -136,6 +136,12 @@ class OneName(Caveat):
     code = "one-name"
 
 
+class UnequalMissing(Caveat):
+    """Responses about one group are missing more often than those about another."""
+
+    code = "unequal-missing"
+
+
 class MixedDefinitions(Caveat):
     """Results of different definitions are shown together; they must not be compared."""
 
@@ -179,6 +185,7 @@ _CAVEATS = (
     Underpowered,
     UnvalidatedJudge,
     OneName,
+    UnequalMissing,
     MixedDefinitions,
     UnconstrainedAnswers,
     ConstrainedRefusals,

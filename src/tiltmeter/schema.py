@@ -145,6 +145,8 @@ GRADES: Schema = {
     "high_items": Float64,
     "low_mark": Float64,  # interval at 90%, whose tiers are the mark
     "high_mark": Float64,
+    "missing_low": Float64,  # value if all missing responses were of one label, smallest and largest over the
+    "missing_high": Float64,  # labels; null if no response is missing
     "value_read": Float64,  # before the correction for parsing errors; null without labels
     "low_read": Float64,
     "high_read": Float64,

@@ -589,6 +589,14 @@ def gate(
             " --fail-on tier or a worse one.",
         ),
     ] = False,
+    missing_gap: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE",
+            help="Fail if the share of refused, unreadable, empty or failed responses is shown to differ"
+            " between groups by more than this; none ignores it.",
+        ),
+    ] = "0.1",
     caveat: Annotated[
         list[str] | None,
         typer.Option(
@@ -631,6 +639,7 @@ def gate(
         minimum=_bounds("min", minimum),
         allow_ungraded=allow_ungraded,
         allow_undecided=allow_undecided,
+        missing_gap=_share("--missing-gap", missing_gap),
         fail_on_caveats=caveat or (),
         run_code=run_code,
     )
@@ -645,6 +654,16 @@ def gate(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if verdict.exit_code != EXIT_OK:
         raise typer.Exit(verdict.exit_code)
+
+
+def _share(option: str, text: str) -> float | None:
+    """Parse a share, or "none"; raises InputError if it is neither."""
+    if text == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{option} {text!r} is not a share such as 0.1, or none") from None
 
 
 def _bounds(bound: str, texts: Sequence[str] | None) -> dict[str, float]:

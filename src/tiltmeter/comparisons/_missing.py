@@ -185,7 +185,18 @@ def _described(
         for column in next(iter(counts.values()))
         if column != "group"
     }
-    return {"metric": metric, "attribute": groups.attribute, "harm": HARM, **totals}
+    outcome = next(kind.outcome for kind in MISSING_OUTCOMES if metric.startswith(kind.rate))
+    evidence = f"outcome = '{outcome}'"
+    if isinstance(groups.column, str):
+        quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
+        evidence += f" AND {groups.column} IN ({quoted})"
+    return {
+        "metric": metric,
+        "attribute": groups.attribute,
+        "harm": HARM,
+        "evidence": evidence,
+        **totals,
+    }
 
 
 def difference_in_words(verb: str, more: tuple[str, float], less: tuple[str, float]) -> str:

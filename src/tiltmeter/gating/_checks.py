@@ -10,6 +10,7 @@ from typing import Any, Final
 from polars import DataFrame, col
 
 from tiltmeter.blocks import MARKS, UNGRADED, Graded
+from tiltmeter.comparisons import is_missing_test
 from tiltmeter.gating._rule_files import Limit, Rules
 from tiltmeter.gating._verdict import Check
 from tiltmeter.reports._words import level_words, mark_words
@@ -55,6 +56,20 @@ def check_marks(findings: DataFrame, rules: Rules, worst: str) -> Iterator[Check
 def _is_as_bad(mark: str, worst: str) -> bool:
     """Return whether a mark is `worst` or worse."""
     return MARKS.index(mark) >= MARKS.index(worst)
+
+
+def check_missing(findings: DataFrame, gap: float) -> Iterator[Check]:
+    """Yield a check of each difference between groups in missing responses that was tested.
+
+    It fails if it is larger than `gap` and shown (q < SHOWN_BELOW).
+    """
+    rule = f"missing-gap {gap:g}"
+    for row in findings.filter(is_missing_test()).iter_rows(named=True):
+        is_shown = row["q"] is not None and row["q"] < SHOWN_BELOW
+        status = "failed" if is_shown and abs(row["estimate"]) > gap else "passed"
+        number = f"{shown_number(row['estimate'])} ({interval_words(row)})"
+        doubt = "" if is_shown else f"; not shown (q = {shown_number(row['q'])})"
+        yield check_of_finding(rule, status, f"{row['note']}: {number}{doubt}", row)
 
 
 @dataclass(frozen=True, slots=True)

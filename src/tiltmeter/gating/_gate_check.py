@@ -10,7 +10,7 @@ from polars import DataFrame, col
 from tiltmeter.datasets import Library
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, InputError
 from tiltmeter.gating._baseline import against_baseline
-from tiltmeter.gating._checks import check_limit, check_marks
+from tiltmeter.gating._checks import check_limit, check_marks, check_missing
 from tiltmeter.gating._rule_files import Rules
 from tiltmeter.gating._verdict import Check, Verdict
 from tiltmeter.runs import Run, sentences
@@ -115,6 +115,8 @@ def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
         checks += check_marks(findings, rules, rules.fail_on)
         if not checks:
             notes.append(f"no key metric of this run has tiers, so --fail-on {rules.fail_on} has no effect")
+    if rules.missing_gap is not None:
+        checks += check_missing(findings, rules.missing_gap)
     for limit in rules.limits:
         checks += check_limit(limit.choose(findings), rules, limit)
     return checks

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from polars import DataFrame, Expr, col
 
@@ -27,6 +27,8 @@ _LIMIT = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 """`METRIC`, `PART/METRIC`, `METRIC.q`, `METRIC[group=...,context=...]`."""
+MISSING_GAP: Final = 0.1
+"""Difference of the shares of missing responses of two groups from which a gate fails by default."""
 _FORMER = {"subject": "group"}
 """Field names of earlier versions, with their current names."""
 _SEPARATOR = re.compile(rf",\s*(?=(?:{'|'.join((*_NAMES, *_FORMER))})=)")
@@ -166,6 +168,9 @@ class Rules:
     """Codes of caveats that make the gate fail."""
     allow_undecided: bool = False
     """If True, metrics whose mark lies on both sides of `fail_on` pass."""
+    missing_gap: float | None = MISSING_GAP
+    """Largest accepted difference between groups in the share of refused, unreadable, empty or failed
+    responses; None ignores them. Only differences with q < 0.05 fail."""
     population: bool = False
     """Whether the comparison with the baseline is about questions, names and wordings like these.
 
@@ -177,6 +182,10 @@ class Rules:
         if self.fail_on is not None and self.fail_on not in MARKS[1:]:
             raise InputError(
                 f"--fail-on {self.fail_on!r} is not one of {', '.join(MARKS[1:])}, none (in Python: None)"
+            )
+        if self.missing_gap is not None and not 0 <= self.missing_gap <= 1:
+            raise InputError(
+                f"--missing-gap {self.missing_gap:g} is not a share from 0 to 1, or none; 0.1 is 10 points"
             )
         minimum = {limit.name: limit.value for limit in self.limits if limit.bound == "min"}
         for limit in self.limits:

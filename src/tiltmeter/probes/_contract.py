@@ -154,6 +154,10 @@ class ProbeContract(MeasuredPart):
         `("{gender}_rate", "female")`.
         """
 
+    def labels_of_missing(self) -> Sequence[Expr]:
+        """Return the labels that a missing response could have had, as expressions over the factors."""
+        return [lit(label) for label in self.labels]
+
     def text(self, wording: Wording) -> Expr:
         """Return the prompt as an expression over the fields.
 

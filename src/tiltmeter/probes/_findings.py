@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
-from polars import DataFrame, Float64, String, col, lit
+from polars import DataFrame, Float64, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.models._base import ALLOWED
@@ -236,6 +236,9 @@ def metric_rows(
     tipping: Mapping[str, float] = {}
     if wording is None and not has_enough_labels:
         tipping = _tipping_points(probe, counted, estimates, settings)
+    bounds: Mapping[str, tuple[float, float]] = {}
+    if wording is None and probe.definition.corrected:
+        bounds = _bounds_of_missing(probe, counted)
     rows = [_row(probe, counted, estimate, wording) for estimate in estimates]
     resampled = _resampled_units(counted)
     estimand = population(counted.clusters)
@@ -247,10 +250,33 @@ def metric_rows(
         sentence = estimate.named.metric.sentence + _extremes(estimate, estimates)
         row["sentence"] = sentence or None
         row["tipping"] = tipping.get(estimate.named.name)
+        row["missing_low"], row["missing_high"] = bounds.get(estimate.named.name, (None, None))
     if labelled is not None and not has_enough_labels:
         for row, with_labels in zip(rows, corrected, strict=True):
             row["note"] = _note_of_few_labels(row["note"], with_labels, len(labelled.weights))
     return rows
+
+
+def _bounds_of_missing(probe: ProbeContract, counted: CountedItems) -> dict[str, tuple[float, float]]:
+    """Return between which values each key metric is if all missing responses had one and the same label.
+
+    Empty if no response is missing, or if the responses have no labels.
+    """
+    measures = counted.measures
+    is_missing = col.outcome != "answered"
+    labels = probe.labels_of_missing()
+    if len(labels) < 2 or not measures.select(is_missing.any()).item():
+        return {}
+    names = {key: named.name for key, named in counted.described().items() if named.metric.key}
+    values: dict[str, list[float]] = {name: [] for name in names.values()}
+    for label in labels:
+        filled = measures.with_columns(
+            label=when(is_missing).then(label).otherwise("label"), outcome=lit("answered")
+        )
+        observed = probe.counted_items(probe.item_counts(filled), filled).observed()
+        for key, name in names.items():
+            values[name].append(observed[key])
+    return {name: (min(of_labels), max(of_labels)) for name, of_labels in values.items()}
 
 
 def _corrected_estimates(

@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, String, col, lit, when
 
+from tiltmeter._quantities import interval
 from tiltmeter.blocks import (
     MARKS,
     MORE_ITEMS,
@@ -31,6 +32,7 @@ from tiltmeter.blocks import (
     Table,
     Text,
 )
+from tiltmeter.comparisons import shown_differences
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.probes._definitions import PUBLISHED
 from tiltmeter.probes._estimates import MARK_LEVEL
@@ -133,8 +135,10 @@ def _with_grades(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Add columns of `grades` to the findings."""
     names = ["model", "part", *NAMED]
     columns = ["range_low", "description", "label", "sentence", "bands", "normalised", "tipping"]
-    of_grades = conform(grades, GRADES).select(*names, *columns, "^.*_(items|read)$")
-    return beside(findings, of_grades, *names)
+    of_grades = conform(grades, GRADES).select(*names, *columns, "^.*_(items|read)$", "^missing_(low|high)$")
+    unequal = shown_differences(findings).select("model", "part", misses_unequally=True).unique()
+    numbers = beside(beside(findings, of_grades, *names), unequal, "model", "part")
+    return numbers.with_columns(col.misses_unequally.fill_null(False))
 
 
 def _key_only(numbers: DataFrame) -> DataFrame:
@@ -165,6 +169,7 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
         percent = 1000 * answered // attempts / 10
         sentences.append(f"{answered:,} of {attempts:,} responses ({percent:.1f}%) could be parsed.")
     sentences += _directions(key)
+    sentences += _bounds_of_missing(key)
     if counts[UNGRADED]:
         sentences.append(
             f"{plural(counts[UNGRADED], 'test')} could not be graded: too few parsed responses or too few "
@@ -173,6 +178,19 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
     if sentences:
         blocks.append(Text(" ".join(sentences), small=True))
     return blocks
+
+
+def _bounds_of_missing(key: DataFrame) -> list[str]:
+    """Return a sentence for each key metric of a part whose missing responses differ between groups.
+
+    It says between which values the metric is if all missing responses had one label.
+    """
+    bounded = key.filter("misses_unequally", col.missing_low.is_not_null())
+    return [
+        "With all missing responses counted one way and the other, "
+        f"“{row['title']}: {row['words']}” is {interval(row['missing_low'], row['missing_high'], row['unit'])}."
+        for row in bounded.iter_rows(named=True)
+    ]
 
 
 def _about_all(key: DataFrame) -> Text:

@@ -14,6 +14,7 @@ from polars import DataFrame, Expr, String, col
 
 from tiltmeter._sanitising import printable, redacted
 from tiltmeter.blocks import MORE_ITEMS, UNGRADED
+from tiltmeter.comparisons import shown_differences
 from tiltmeter.errors import (
     CAVEATS,
     ConstrainedRefusals,
@@ -22,6 +23,7 @@ from tiltmeter.errors import (
     ServedModels,
     UnconstrainedAnswers,
     Underpowered,
+    UnequalMissing,
     Ungraded,
     UnvalidatedJudge,
 )
@@ -75,6 +77,7 @@ def _of_run(run: Run) -> list[DataFrame]:
         row = {"code": ConstrainedRefusals.code, **change._asdict()}
         tables.append(DataFrame([row], schema_overrides={"part": String}))
     tables += _of_marks(run)
+    tables.append(_of_unequal_missing(run))
     if judge := run.about.get("judged_by"):
         sentence = (
             f"the judge {judge['name']} read the responses;"
@@ -111,6 +114,24 @@ def _of_marks(run: Run) -> list[DataFrame]:
             pl.format(f"the interval of {{}} extends from {{}}: {MORE_ITEMS}", "number", range_of_marks),
         ),
     ]
+
+
+def _of_unequal_missing(run: Run) -> DataFrame:
+    """Return the caveats about responses that are missing more often for one group than for another."""
+    shown = shown_differences(run.findings).with_columns(number="metric")
+    if shown.is_empty():
+        return DataFrame()
+    sentences = pl.format("{} {} ({})", "model", "note", "part")
+    of_tests = _of_rows(shown, UnequalMissing.code, sentences)
+    if "grades" not in run.folder.stages():
+        return of_tests
+    bounded = run.table("grades").filter(col.missing_low.is_not_null(), col.wording.is_null())
+    bounded = bounded.join(shown, on=["model", "part"], how="semi").with_columns(number=metric_name())
+    ends = [col(name).round(2).cast(String) for name in ("missing_low", "missing_high")]
+    words = "with all missing responses counted one way and the other, {} ({}) is {} to {}"
+    return pl.concat(
+        [of_tests, _of_rows(bounded, UnequalMissing.code, pl.format(words, "number", "part", *ends))]
+    )
 
 
 def _of_all(code: str, sentence: str) -> DataFrame:

@@ -48,6 +48,8 @@ def with_missing_responses(
         return findings
     table = DataFrame(rows, schema_overrides={name: FINDINGS[name] for name in rows[0] if name in FINDINGS})
     missing = as_findings(table, part, settings, settings.definition).with_columns(model=lit(model))
+    of_part = pl.concat_str(sql_where(part=part.name), "evidence", separator=" AND ")
+    missing = missing.with_columns(evidence=of_part)
     if findings.height:
         missing = missing.with_columns(definition=lit(findings["definition"][0]))
     return pl.concat([findings, missing])

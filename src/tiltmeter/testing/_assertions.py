@@ -21,6 +21,7 @@ def assert_passes(
     population: bool = False,
     allow_ungraded: bool = False,
     allow_undecided: bool = False,
+    missing_gap: float | None = 0.1,
 ) -> None:
     """Assert that a run passes a gate with the rules of `tiltmeter gate`.
 
@@ -44,6 +45,9 @@ def assert_passes(
         If True, skip metrics that could not be graded or computed, instead of failing.
     allow_undecided
         If True, metrics whose mark lies on both sides of `fail_on` pass.
+    missing_gap
+        Fail if the share of refused, unreadable, empty or failed responses is shown to differ between groups
+        by more than this. None ignores missing responses.
 
     Raises
     ------
@@ -62,6 +66,7 @@ def assert_passes(
         limits=tuple(limits),
         allow_ungraded=allow_ungraded,
         allow_undecided=allow_undecided,
+        missing_gap=missing_gap,
         population=population,
     )
     verdict = gate(_opened(run), rules, None if baseline is None else _opened(baseline))

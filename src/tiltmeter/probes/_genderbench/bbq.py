@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import permutations
 from random import Random
 from typing import ClassVar, Final
@@ -137,6 +138,9 @@ class Bbq(Probe):
             **family("logical_rate_{category}", logical),
             **family("stereotype_rate_{category}", stereotype),
         }
+
+    def labels_of_missing(self) -> Sequence[Expr]:
+        return [col.logical_answer, col.stereotypical_answer]
 
     def simulated_odds(self, dials: Dials) -> Odds:
         biased = self.true_values(dials)["stereotype_rate"]
