@@ -186,11 +186,14 @@ def _bounds_of_missing(key: DataFrame) -> list[str]:
     It says between which values the metric is if all missing responses had one label.
     """
     bounded = key.filter("misses_unequally", col.missing_low.is_not_null())
-    return [
-        "With all missing responses counted one way and the other, "
-        f"“{row['title']}: {row['words']}” is {interval(row['missing_low'], row['missing_high'], row['unit'])}."
-        for row in bounded.iter_rows(named=True)
-    ]
+    sentences = []
+    for row in bounded.iter_rows(named=True):
+        values = interval(row["missing_low"], row["missing_high"], row["unit"])
+        sentences.append(
+            "With all missing responses counted one way and the other, "
+            f"“{row['title']}: {row['words']}” is {values}."
+        )
+    return sentences
 
 
 def _about_all(key: DataFrame) -> Text:

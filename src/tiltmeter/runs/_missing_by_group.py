@@ -8,7 +8,7 @@ import polars as pl
 from polars import DataFrame, lit
 
 from tiltmeter.comparisons import compare_missing
-from tiltmeter.schema import FINDINGS
+from tiltmeter.schema import FINDINGS, sql_where
 from tiltmeter.study import Part, Settings, as_findings
 
 
