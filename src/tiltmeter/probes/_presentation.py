@@ -189,9 +189,10 @@ def _bounds_of_missing(key: DataFrame) -> list[str]:
     sentences = []
     for row in bounded.iter_rows(named=True):
         values = interval(row["missing_low"], row["missing_high"], row["unit"])
+        unit = " points" if row["unit"] == "difference" else ""
         sentences.append(
             "With all missing responses counted one way and the other, "
-            f"“{row['title']}: {row['words']}” is {values}."
+            f"“{row['title']}: {row['words']}” is {values}{unit}."
         )
     return sentences
 
