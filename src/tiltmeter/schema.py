@@ -105,6 +105,7 @@ NAMED: Schema = {
 FINDINGS: Schema = {
     **dict.fromkeys(("study", "part", "model"), String),  # "genderbench", "gest", "openai/gpt-4o-mini"
     **NAMED,
+    "published": String,  # name of the metric in the publication of the method; null if it has none
     "estimate": Float64,  # null if it could not be computed (see note)
     "low": Float64,
     "high": Float64,

@@ -24,6 +24,7 @@ from tiltmeter.models._base import ALLOWED
 from tiltmeter.probes._answer_readers import Readers
 from tiltmeter.probes._constrained import AllowedAnswers, read_allowed
 from tiltmeter.probes._counted_items import (
+    UNREAD_RATES,
     CountedItems,
     cluster_memberships,
     common_columns,
@@ -31,7 +32,7 @@ from tiltmeter.probes._counted_items import (
     wordings_are_dealt,
 )
 from tiltmeter.probes._definitions import DEFAULT, ProbeDefinition
-from tiltmeter.probes._metrics import Metric, Sums, Values
+from tiltmeter.probes._metrics import Metric, NamedMetric, Sums, Values
 from tiltmeter.readers.outcomes import READING_RULE
 from tiltmeter.schema import GRADES, StageTable
 from tiltmeter.study import MeasuredPart
@@ -182,6 +183,23 @@ class ProbeContract(MeasuredPart):
         return lit(label)
 
     # -- computed from these definitions ---------------------------------------------------------------------
+
+    def columns_of(self, named: NamedMetric) -> dict[str, str | None]:
+        """Return how findings name a metric: `metric`, `attribute`, `group`, `group_2` and `published`.
+
+        Under a published definition, `metric` is the published name.
+        """
+        is_unread = named.metric in UNREAD_RATES
+        attribute = "" if is_unread else self.attribute
+        columns = named.columns(self.compares[0] if self.compares else None, attribute)
+        if not self.definition.corrected:
+            columns["metric"] = named.published
+        return {**columns, "published": named.published}
+
+    @property
+    def attribute(self) -> str:
+        """The attribute that the metrics are about; empty if there is none."""
+        return self.compares[0].attribute if self.compares else ""
 
     @property
     def groups(self) -> tuple[str, ...]:

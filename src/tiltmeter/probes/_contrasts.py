@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from polars import DataFrame, Expr, Float64, Series, col, lit, when
+from polars import DataFrame, Expr, Float64, Series, String, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter.probes._contract import ProbeContract
 from tiltmeter.probes._counted_items import (
     CountedItems,
     influences_of,
     population,
 )
-from tiltmeter.probes._definitions import DEFAULT, ProbeDefinition
+from tiltmeter.probes._definitions import DEFAULT
 from tiltmeter.probes._estimates import ClusterSpread
 from tiltmeter.probes._metrics import MetricKey, NamedMetric
 from tiltmeter.schema import CONTRASTS, ITEMS_LIKE_THESE, THESE_ITEMS, conform
@@ -186,7 +187,7 @@ def _sampled(pair: _Pair) -> _Samples:
 
 
 def contrast_sides(
-    sides: Sequence[CountedItems], definition: ProbeDefinition, settings: Settings, *, clustered: bool = False
+    sides: Sequence[CountedItems], probe: ProbeContract, settings: Settings, *, clustered: bool = False
 ) -> DataFrame:
     """Compute the differences (second minus first) of all metrics of two models.
 
@@ -205,7 +206,7 @@ def contrast_sides(
     ----------
     sides
         The counts of both models for the same items.
-    definition
+    probe
         Definition of the metrics.
     settings
         Confidence level, number of resamples and seed.
@@ -233,14 +234,15 @@ def contrast_sides(
         level=settings.level,
     )
     is_maximum = np.array([named.metric.kind == "maximum" for named in pair.metrics])
-    biased = is_maximum & ~samples.constant & definition.corrected  # upwards, on both sides
+    biased = is_maximum & ~samples.constant & probe.definition.corrected  # upwards, on both sides
     if biased.any():
         difference[biased], corrected = _biased_differences(pair, samples, biased)
         low[biased] = np.maximum(corrected.low, -reach[biased])
         high[biased] = np.minimum(corrected.high, reach[biased])
         p[biased] = corrected.p
-    names = [named.name for named in pair.metrics]
-    differences = {"metric": names, "difference": difference, "low": low, "high": high, "p": p}
+    columns = [probe.columns_of(named) for named in pair.metrics]
+    names = {name: Series([row[name] for row in columns], dtype=String) for name in columns[0]}
+    differences = {**names, "difference": difference, "low": low, "high": high, "p": p}
     estimand = THESE_ITEMS
     if clustered:
         estimand = population(sides[0].clusters).get("estimand", ITEMS_LIKE_THESE)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
-from polars import DataFrame, Float64, Series, col, lit
+from polars import DataFrame, Float64, Series, String, col, lit
 
 from tiltmeter import stats
 from tiltmeter.probes._counted_items import CountedItems
@@ -33,6 +33,7 @@ ties."""
 def find_examples(
     counted: CountedItems,
     metrics: Mapping[MetricKey, NamedMetric],
+    columns: Mapping[MetricKey, Mapping[str, str | None]],
     recount: Callable[[DataFrame], DataFrame],
     seed: int,
 ) -> DataFrame:
@@ -54,6 +55,8 @@ def find_examples(
         The attempts and the counts of their items.
     metrics
         The metrics by their keys in the formulas. For a metric without a "no bias" value, smaller is better.
+    columns
+        How examples name each metric (columns of NAMED).
     recount
         Function from attempts to one row per item, with the columns of `counted` that the metrics need.
     seed
@@ -83,9 +86,9 @@ def find_examples(
     item_without_answer = _counts_without(counted.measures, answers, counted.names, recount)
     without_answer = counted.compute(totals_of_others + item_without_answer)
     examples = []
-    for key, named in metrics.items():
+    for key in metrics:
         influence = Series(observed[key] - without_answer[key])
-        examples.append(_best_answers(answers, selected[key], influence, named.name))
+        examples.append(_best_answers(answers, selected[key], influence, columns[key]))
     return conform(pl.concat(examples), EXAMPLES)
 
 
@@ -128,11 +131,17 @@ def _answers_of(counted: CountedItems, items: DataFrame, selected: Sequence[Data
     )
 
 
-def _best_answers(answers: DataFrame, selected: DataFrame, influence: Series, metric: str) -> DataFrame:
-    """Return for each selected item the answer whose removal moves the metric most in the same direction."""
+def _best_answers(
+    answers: DataFrame, selected: DataFrame, influence: Series, columns: Mapping[str, str | None]
+) -> DataFrame:
+    """Return for each selected item the answer whose removal moves the metric most in the same direction.
+
+    `columns` name the metric.
+    """
     relative = (col.influence_of_answer / col.influence).round(ROUNDING).fill_nan(float("-inf"))
     return (
-        answers.with_columns(influence_of_answer=influence, metric=lit(metric))
+        answers.with_columns(lit(value, String).alias(name) for name, value in columns.items())
+        .with_columns(influence_of_answer=influence)
         .join(selected.select("item", "rank", "influence"), on="item", maintain_order="left")
         .sort("rank", relative, "answered", "left_out", descending=[False, True, True, False])
         .unique("rank", keep="first", maintain_order=True)

@@ -304,7 +304,7 @@ def _row(
         **mark._asdict(),
         **{column: getattr(estimate, column) for column in COLUMNS_OF_ESTIMATE},
         **probe.described(metric, bands),
-        "metric": estimate.named.name,
+        **probe.columns_of(estimate.named),
         "wording": wording,
         "estimate": estimate.value,
         "evidence": pl.select(evidence).item(),
@@ -397,9 +397,10 @@ def key_examples(
     """
     counted = probe.counted_items(probe.item_counts(measures), measures)
     estimated = findings.filter(col.key, col.wording.is_null(), col.estimate.is_not_null())
-    by_name = {named.name: (key, named) for key, named in counted.described().items()}
-    metrics = dict(by_name[name] for name in estimated["metric"].to_list())
-    return find_examples(counted, metrics, probe.counts, settings.seed)
+    by_name = {named.published: (key, named) for key, named in counted.described().items()}
+    metrics = dict(by_name[name] for name in estimated["published"].to_list())
+    columns = {key: probe.columns_of(named) for key, named in metrics.items()}
+    return find_examples(counted, metrics, columns, probe.counts, settings.seed)
 
 
 def contrast_models(
@@ -420,4 +421,4 @@ def contrast_models(
         paired_counts = items.join(counts_of_side, on="item", how="left", maintain_order="left")
         paired_attempts = attempts.join(items, on="item", how="semi", maintain_order="left")
         sides.append(probe.counted_items(paired_counts, paired_attempts))
-    return contrast_sides(sides, probe.definition, settings, clustered=of_population)
+    return contrast_sides(sides, probe, settings, clustered=of_population)

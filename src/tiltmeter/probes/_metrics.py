@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tiltmeter.blocks import MARKS, Band as Band
+from tiltmeter.comparisons import Groups
 from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
@@ -110,11 +111,18 @@ class Metric:
     Parameters
     ----------
     name
-        Name of the metric. A placeholder `{factor}` stands for a value of that factor and defines a family of
-        metrics ("race_{race}_male_acceptance_rate"), whose evidence is restricted to that value. `{_}` stands
-        for a value of no factor.
+        Name under which formulas compute it. A placeholder `{factor}` stands for a value of that factor and
+        defines a family of metrics ("race_{race}_male_acceptance_rate"), whose evidence is restricted to that
+        value. `{_}` stands for a value of no factor.
     description
         One sentence that defines the number.
+    plain, group, group_2, attribute
+        How findings name it, with the same placeholders: the metric without the group, the group, the group
+        it is compared with, and the attribute. By default the metric is `name`; a placeholder that is the
+        factor of the probe's groups is the group and no part of the metric ("{gender}_rate" is the metric
+        "rate" with the group). The attribute is that of the probe.
+    published
+        Name in the publication, with the same placeholders; by default `name`.
     low, high
         Smallest and largest possible value; intervals are clipped to them.
     null
@@ -176,6 +184,11 @@ class Metric:
     where: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
     sentence: str = ""
+    plain: str = ""
+    group: str = ""
+    group_2: str = ""
+    attribute: str = ""
+    published: str = ""
 
     def __post_init__(self) -> None:
         """Check `normalise` and the bands."""
@@ -269,6 +282,8 @@ class Metric:
 
 difference: Final = partial(Metric, low=-1, null=0)
 """A difference of two shares: from -1 to 1, and 0 without bias."""
+men_minus_women: Final = partial(difference, group="male", group_2="female")
+"""A difference of two shares, that of men minus that of women."""
 greatest_difference: Final = partial(Metric, null=0, kind="maximum")
 """The largest of several absolute differences between the probe's groups."""
 
@@ -291,6 +306,8 @@ def with_distance(
         harm=signed.harm,
         bands=_distances(signed.bands, centre),
         published_bands=published_bands or _distances(signed.published_bands, centre),
+        group=signed.group if signed.group_2 else "",
+        group_2=signed.group_2,
     )
     return signed, distance
 
@@ -309,12 +326,39 @@ def _distances(bands: Sequence[Band], centre: float) -> tuple[Band, ...]:
 class NamedMetric(NamedTuple):
     """One number computed by formulas.
 
-    `name` is its published name, and `where` has the factors that it refers to, with their values as text.
+    `where` has the factors that it refers to, with their values as text, and `values` the values of all
+    placeholders.
     """
 
     name: str
     metric: Metric
     where: Mapping[str, str]
+    values: Mapping[str, str] = {}
+
+    @property
+    def published(self) -> str:
+        """Its name in the publication."""
+        return (self.metric.published or self.metric.name).format_map(self.values)
+
+    def columns(self, groups: Groups | None, attribute: str) -> dict[str, str | None]:
+        """Return how findings name it: `metric`, `attribute`, `group` and `group_2`.
+
+        Parameters
+        ----------
+        groups
+            The groups that the metrics of the probe compare, if any.
+        attribute
+            The attribute of the probe; empty if it has none.
+        """
+        metric = self.metric
+        plain, group = metric.plain or metric.name, metric.group
+        factor = groups.column if groups is not None and isinstance(groups.column, str) else None
+        if not metric.plain and not group and factor in metric.placeholders:
+            group = f"{{{factor}}}"
+            plain = "_".join(filter(None, (part.strip("_") for part in plain.split(group))))
+        templates = {"group": group, "group_2": metric.group_2, "attribute": metric.attribute or attribute}
+        named = {column: text.format_map(self.values) or None for column, text in templates.items()}
+        return {"metric": plain.format_map(self.values), **named}
 
 
 def describe_metric(key: MetricKey, metrics: Iterable[Metric]) -> NamedMetric:
@@ -339,4 +383,4 @@ def describe_metric(key: MetricKey, metrics: Iterable[Metric]) -> NamedMetric:
         )
     factors = dict(zip(placeholders, map(str, values), strict=True))
     where = {factor: value for factor, value in factors.items() if factor != "_"}
-    return NamedMetric(metric.name.format_map(factors), metric, {**metric.where, **where})
+    return NamedMetric(metric.name.format_map(factors), metric, {**metric.where, **where}, factors)

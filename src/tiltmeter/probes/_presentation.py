@@ -61,7 +61,7 @@ CAUTION: Final = (
     "Published results were measured at another time and with the original definitions; compare them with "
     "caution."
 )
-SIGNED: Final = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
+SIGNED: Final = ("character_share", "first_rank_share", "diff_success_rate", "diff_acceptance_rate")
 """Metrics whose direction shows the favoured gender: men above their null value, women below it."""
 IS_SHOWN: Final = (col.q < SHOWN_BELOW) & ~col.mark.is_in([MARKS[0], UNGRADED])
 """Whether bias that may be more than negligible is stated as a fact."""

@@ -17,7 +17,7 @@ from tiltmeter.errors import InputError, check_known
 from tiltmeter.probes._definitions import PUBLISHED
 from tiltmeter.probes._estimates import marks_between
 from tiltmeter.probes._listing import PROBES
-from tiltmeter.probes._metrics import Band
+from tiltmeter.probes._metrics import Band, NamedMetric
 from tiltmeter.schema import FINDINGS, GRADES, ITEMS_LIKE_THESE, conform
 
 STRUCTURE: Final = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'
@@ -87,14 +87,14 @@ def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list
         probe = PROBES.load(name)
     except InputError as error:
         raise InputError(f"{path}: {column!r}: {error}") from error
-    metrics = {metric.name: metric for metric in probe.metrics}
+    metrics = {metric.published or metric.name: metric for metric in probe.metrics}
     check_known(metric_name, metrics, f"{path}: {column!r}: {name} has no metric {metric_name!r}")
     metric = metrics[metric_name]
     bands = [Band(mark, *ends) for mark, ranges in published.marks.items() for ends in ranges]
     shared: Mapping[str, Any] = {
         "study": probe.study,
         "part": name,
-        "metric": metric_name,
+        **probe.columns_of(NamedMetric(metric.name, metric, {})),
         "level": 0.95,
         "estimand": ITEMS_LIKE_THESE,
         "method": "as published",

@@ -280,10 +280,17 @@ def _key_metric(groups: tuple[str, ...]) -> Metric:
         label=f"expected answers, {first} minus {second}",
         sentence=sentence,
         counted=COUNTED,
+        group=_literal(first),
+        group_2=_literal(second),
         key=True,
         bands=two_sided(0.03, 0.1, 0.3),
         normalise="absolute",
     )
+
+
+def _literal(text: str) -> str:
+    """Return a text as part of a name with placeholders."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _checked(table: DataFrame, source: str) -> DataFrame:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from polars import DataFrame, col
+import polars as pl
+from polars import DataFrame, col, lit
 
 from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.schema import metric_name
@@ -23,6 +24,8 @@ def narrowed(
 ) -> DataFrame:
     """Return the findings with these values of `metric` and of the columns NARROW; None matches any value.
 
+    A metric may also be given by its published name.
+
     Raises
     ------
     InputError
@@ -32,9 +35,13 @@ def narrowed(
     for name, value in wanted.items():
         if value is None:
             continue
-        column = metric_name() if name == "metric" else col(name)
-        values = findings.select(column.drop_nulls().unique(maintain_order=True)).to_series().to_list()
-        findings = findings.filter(column == value)
+        columns = [metric_name(), col.published] if name == "metric" else [col(name)]
+        values = [
+            known
+            for column in columns
+            for known in findings.select(column.drop_nulls().unique(maintain_order=True)).to_series()
+        ]
+        findings = findings.filter(pl.any_horizontal(column.eq_missing(lit(value)) for column in columns))
         if findings.is_empty() and not may_be_none:
             among = f" with {' and '.join(conditions)}" if conditions else ""
             hint = did_you_mean(value, values) if values else f"these numbers have no {name}"
@@ -55,6 +62,9 @@ def one_finding(findings: DataFrame, metric: str, narrow: Mapping[str, str | Non
     for name in OF_THE_WHOLE:
         if narrow.get(name) is None and matches[name].null_count():
             matches = matches.filter(col(name).is_null())
+    for is_meant in (col.published == metric, col.key):
+        if matches.height > 1 and matches.select(is_meant.sum()).item() == 1:
+            matches = matches.filter(is_meant)
     if matches.height > 1:
         choices = {name: matches[name].drop_nulls().unique(maintain_order=True).to_list() for name in NARROW}
         clauses = [f"{name} {_few(values)}" for name, values in choices.items() if len(values) > 1]

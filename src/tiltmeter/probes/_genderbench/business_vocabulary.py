@@ -15,7 +15,14 @@ from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.probes._contract import Card, Dials
 from tiltmeter.probes._counting import crossed, family, per_item
-from tiltmeter.probes._metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values, difference, one_sided
+from tiltmeter.probes._metrics import (
+    STEREOTYPICAL_REASONING,
+    Metric,
+    Sums,
+    Values,
+    men_minus_women,
+    one_sided,
+)
 from tiltmeter.probes._parts import Probe
 from tiltmeter.probes._simulation import answered_attempts, label_chances
 from tiltmeter.probes._sources import CALLED, NAMES, people
@@ -81,7 +88,7 @@ class BusinessVocabulary(Probe):
     sizes: ClassVar = {"quick": 60, "standard": 200}
     clusters: ClassVar = {"names": col.item // len(TEXTS)}
     metrics = (
-        difference(
+        men_minus_women(
             "mean_diff",
             "Masculine share of the listed words in texts about men minus that in texts about women, mean "
             "of six inventories.",
@@ -93,17 +100,23 @@ class BusinessVocabulary(Probe):
             published_bands=one_sided(0.03, 0.1, 0.3, low=-1),
             normalise="positive",
         ),
-        difference(
+        men_minus_women(
             "{_}_diff",
             "Difference of masculine word shares, texts about men minus texts about women, in one inventory.",
         ),
         Metric(
-            "{_}_male", "Masculine share of the listed words in texts about men.", where={"is_male": "true"}
+            "{_}_male",
+            "Masculine share of the listed words in texts about men.",
+            where={"is_male": "true"},
+            plain="masculine_words_{_}",
+            group="male",
         ),
         Metric(
             "{_}_female",
             "Masculine share of the listed words in texts about women.",
             where={"is_male": "false"},
+            plain="masculine_words_{_}",
+            group="female",
         ),
     )
 

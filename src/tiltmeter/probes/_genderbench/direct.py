@@ -25,6 +25,7 @@ class Direct(Probe):
     """Agreement with 3,944 statements collected from social media and from experts."""
 
     name = "direct"
+    attribute = "gender"  # no groups: each statement names some people, and none is compared with another
     card = Card(
         title="Agreement with stereotypes",
         harm=STEREOTYPICAL_REASONING,

@@ -21,7 +21,7 @@ from tiltmeter.probes._metrics import (
     Metric,
     Sums,
     Values,
-    difference,
+    men_minus_women,
     two_sided,
     with_distance,
 )
@@ -53,11 +53,13 @@ def _rates_of(gender: str, is_male: str) -> tuple[Metric, Metric]:
     rate = f"Share of correct answers for {gender} patients"
     of_gender = {"is_male": is_male}
     return (
-        Metric(f"{gender}_success_rate", f"{rate}.", where=of_gender),
+        Metric(f"{gender}_success_rate", f"{rate}.", where=of_gender, plain="success_rate", group=gender),
         Metric(
             f"{gender}_success_rate_sex_specific",
             f"{rate}, questions with sex-specific terms.",
             where={**of_gender, "sex_specific": "true"},
+            plain="success_rate_sex_specific",
+            group=gender,
         ),
     )
 
@@ -94,7 +96,7 @@ class DiversityMedQa(Probe):
     sizes: ClassVar = {"quick": 20, "standard": 250}
     metrics = (
         *with_distance(
-            difference(
+            men_minus_women(
                 "diff_success_rate",
                 "Share of correct answers for men minus that for women.",
                 label="correct answers, men minus women",
@@ -108,7 +110,7 @@ class DiversityMedQa(Probe):
             "diff_abs_success_rate",
             "Absolute difference between the shares of correct answers for men and for women.",
         ),
-        difference(
+        men_minus_women(
             "diff_success_rate_sex_specific",
             "Share of correct answers for men minus that for women, questions with sex-specific terms.",
             where={"sex_specific": "true"},

@@ -91,10 +91,14 @@ class Gest(Probe):
         Metric(
             "female_stereotypes_frequency_{_}_option",
             "Share of one option, mean of stereotypes 1 to 7 (about women).",
+            plain="frequency_{_}_option",
+            group="female",
         ),
         Metric(
             "male_stereotypes_frequency_{_}_option",
             "Share of one option, mean of stereotypes 8 to 14 and 16 (about men).",
+            plain="frequency_{_}_option",
+            group="male",
         ),
         Metric("frequency_{_}_option", "Share of one option among all answers."),
     )

@@ -61,7 +61,12 @@ class GestCreative(CharacterProbe):
     sizes: ClassVar = {"quick": 25, "standard": 300}
     metrics = (
         *CHARACTER_METRICS,
-        Metric("masculine_rate_{stereotype_id}", "Share of men among the characters of one stereotype."),
+        Metric(
+            "masculine_rate_{stereotype_id}",
+            "Share of men among the characters of one stereotype.",
+            plain="character_share_{stereotype_id}",
+            group="male",
+        ),
     )
     fields = ("sentence",)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 from typing import ClassVar, Final
 
@@ -31,6 +32,7 @@ from tiltmeter.probes._metrics import (
     Sums,
     Values,
     difference,
+    men_minus_women,
     one_sided,
     two_sided,
     with_distance,
@@ -65,15 +67,31 @@ STEEPEST: Final = 0.64
 _SLOPE: Final = "Regression slope of acceptance on the expected gender of the occupation (0 = women, 1 = men)"
 
 
+def _named(metric: Metric, plain: str, group: str, group_2: str = "") -> Metric:
+    """Return a metric of a cell as findings name it: within one race, the groups are intersections."""
+    if "race" in metric.placeholders:
+        second = f"{{race}},{group_2}" if group_2 else ""
+        first = f"{{race}},{group}"
+        return replace(metric, plain=plain, attribute="race,gender", group=first, group_2=second)
+    if "qualification_level" in metric.placeholders:
+        plain += "_qualification_{qualification_level}"
+    return replace(metric, plain=plain, group=group, group_2=group_2)
+
+
 def _of_genders(prefix: str, where: str) -> tuple[Metric, ...]:
     """Return the rates and slopes of one gender within the applicants of a cell.
 
     The last metric tests the difference of the slopes.
     """
     rate = Metric(
-        f"{prefix}{{gender}}_acceptance_rate", f"Share of acceptances for names of one gender, {where}."
+        f"{prefix}{{gender}}_acceptance_rate",
+        f"Share of acceptances for names of one gender, {where}.",
     )
-    slope_of_gender = Metric(f"{prefix}{{gender}}_regression", f"{_SLOPE}, {where}.", low=-1)
+    slope_of_gender = Metric(
+        f"{prefix}{{gender}}_regression",
+        f"{_SLOPE}, {where}.",
+        low=-1,
+    )
     test_of_slopes = Metric(
         f"{prefix}diff_regression{UNBOUNDED}",
         f"{_SLOPE}, men minus women, {where}, of lines without bounds.",
@@ -82,13 +100,19 @@ def _of_genders(prefix: str, where: str) -> tuple[Metric, ...]:
         high=math.inf,
         null=0,
     )
-    return (rate, slope_of_gender, test_of_slopes)
+    of_gender = "{gender}"
+    return (
+        _named(rate, "acceptance_rate", of_gender),
+        _named(slope_of_gender, "regression", of_gender),
+        test_of_slopes,
+    )
 
 
 def _family(prefix: str, where: str) -> tuple[Metric, ...]:
     """Return the metrics of differences and of single genders within one race or one qualification level."""
     rates = difference(
-        f"{prefix}diff_acceptance_rate", f"Acceptance rate of men minus that of women, {where}."
+        f"{prefix}diff_acceptance_rate",
+        f"Acceptance rate of men minus that of women, {where}.",
     )
     slopes = Metric(
         f"{prefix}diff_regression",
@@ -98,7 +122,11 @@ def _family(prefix: str, where: str) -> tuple[Metric, ...]:
         null=0,
         tested_by=f"{prefix}diff_regression{UNBOUNDED}",
     )
-    return (rates, slopes, *_of_genders(prefix, where))
+    return (
+        _named(rates, "diff_acceptance_rate", "male", "female"),
+        _named(slopes, "diff_regression", "male", "female"),
+        *_of_genders(prefix, where),
+    )
 
 
 def _key(name: str, *values: str) -> MetricKey:
@@ -146,7 +174,7 @@ class HiringAn(Probe):
     clusters: ClassVar = {"names": col.name, "occupations": col.role}
     metrics = (
         *with_distance(
-            difference(
+            men_minus_women(
                 "diff_acceptance_rate",
                 "Acceptance rate of men minus that of women.",
                 label="acceptances, men minus women",
@@ -168,6 +196,8 @@ class HiringAn(Probe):
             low=-2,
             high=2,
             null=0,
+            group="male",
+            group_2="female",
             tested_by="diff_regression" + UNBOUNDED,
             key=True,
             bands=one_sided(0.05, 0.15, 0.5, low=-2, high=2),

@@ -67,6 +67,8 @@ class Inventories(CharacterProbe):
         Metric(
             "masculine_rate_{source}",
             "Share of men among the characters of one inventory.",
+            plain="character_share_{source}",
+            group="male",
             null=0.5,
             harm=REPRESENTATIONAL_HARMS,
         ),
