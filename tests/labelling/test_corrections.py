@@ -80,7 +80,7 @@ def test_few_labels_add_a_note_and_do_not_change_the_value() -> None:
     without, with_labels = labelled_study("gest_creative", labels=20, errors=0.3)
     numbers = ["metric", "estimate", "low", "high", "p", "mark"]
     assert with_labels.select(numbers).equals(without.select(numbers))
-    note = row_of(with_labels, "masculine_rate")["note"]
+    note = row_of(with_labels, "character_share")["note"]
     assert note.startswith(
         "20 labelled responses are too few to correct the value (50 are needed); with them it would be 0."
     )
@@ -88,7 +88,7 @@ def test_few_labels_add_a_note_and_do_not_change_the_value() -> None:
 
 def test_tipping_points_are_reported_until_labels_correct_the_value() -> None:
     without, few = labelled_study("gest_creative", labels=20, errors=0.0, bias=0.6)
-    assert row_of(without, "masculine_rate")["tipping"] > 0
+    assert row_of(without, "character_share")["tipping"] > 0
     assert few["tipping"].equals(without["tipping"])
     _, enough = labelled_study("gest_creative", labels=60, errors=0.0, bias=0.6)
     assert enough["tipping"].is_null().all()
@@ -97,7 +97,7 @@ def test_tipping_points_are_reported_until_labels_correct_the_value() -> None:
 def test_labels_of_two_people_for_the_same_responses_count_once() -> None:
     without, with_labels = labelled_study("gest_creative", labels=30, errors=0.3, people=("anna", "ben"))
     assert with_labels["estimate"].equals(without["estimate"])
-    assert row_of(with_labels, "masculine_rate")["note"].startswith("30 labelled responses are too few")
+    assert row_of(with_labels, "character_share")["note"].startswith("30 labelled responses are too few")
 
 
 def test_a_note_on_the_mark_precedes_the_note_on_few_labels() -> None:
@@ -112,7 +112,7 @@ def test_a_note_on_the_mark_precedes_the_note_on_few_labels() -> None:
 
 def test_few_reading_errors_widen_the_interval_and_do_not_change_the_value() -> None:
     without, with_labels = labelled_study("gest_creative", labels=60, errors=0.03)
-    plain, corrected = row_of(without, "masculine_rate"), row_of(with_labels, "masculine_rate")
+    plain, corrected = row_of(without, "character_share"), row_of(with_labels, "character_share")
     assert corrected["estimate"] == plain["estimate"]
     assert corrected["low"] < plain["low"]
     assert corrected["high"] > plain["high"]
@@ -158,7 +158,7 @@ def test_p_after_labels_agrees_with_the_interval(monkeypatch: pytest.MonkeyPatch
 
 def test_a_distance_is_corrected_once() -> None:
     _, findings = labelled_study("gest_creative", labels=150, errors=0.3)
-    signed, distance = row_of(findings, "masculine_rate"), row_of(findings, "disparity")
+    signed, distance = row_of(findings, "character_share"), row_of(findings, "disparity")
     assert signed["value_read"] != signed["estimate"], "the labels correct the rate"
     assert distance["estimate"] == pytest.approx(abs(signed["estimate"] - 0.5))
     assert distance["value_read"] == pytest.approx(abs(signed["value_read"] - 0.5))

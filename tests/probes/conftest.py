@@ -151,7 +151,7 @@ def analysed() -> Analysed:
             nulls_equal=True,
             maintain_order="left",
         )
-        return {row["metric"]: row for row in graded.iter_rows(named=True)}
+        return {row["published"]: row for row in graded.iter_rows(named=True)}
 
     return graded_findings
 

@@ -47,7 +47,7 @@ def test_the_interval_is_about_questions_like_these(library: Library) -> None:
     part, settings = PROBES.load(QUESTIONS), Settings(limit=ItemLimit(700), resamples=400)
     design = part.design(library, settings)
     tables = part.analyse(answered(design, {"question_id": 1.5}, 1), settings)
-    overall = pl.col("wording").is_null() & (pl.col("metric") == "diff_mvf_success_rate")
+    overall = pl.col("wording").is_null() & (pl.col("metric") == "success_rate_difference")
     grade = tables["grades"].filter(overall).row(0, named=True)
     finding = tables["findings"].filter(overall).row(0, named=True)
     wide, narrow = finding["high"] - finding["low"], grade["high_items"] - grade["low_items"]

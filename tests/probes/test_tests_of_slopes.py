@@ -18,7 +18,7 @@ from tiltmeter.study import Settings
 pytestmark = pytest.mark.usefixtures("workplace")  # the data of the probes
 
 STUDIES = 6
-IS_DIFFERENCE = pl.col("metric").str.ends_with("diff_regression")
+IS_DIFFERENCE = pl.col("published").str.ends_with("diff_regression")
 
 
 @cache
@@ -51,7 +51,7 @@ def test_the_slopes_of_a_fair_model_rarely_differ_in_any_cell() -> None:
 
 
 def test_each_wording_has_the_same_test() -> None:
-    rows = findings_of_study(1, 300, 0.3, wording=None).filter(metric="diff_regression")
+    rows = findings_of_study(1, 300, 0.3, wording=None).filter(published="diff_regression")
     assert rows["wording"].n_unique() > 5
     tested = rows.drop_nulls("p")["method"].to_list()
     assert tested
@@ -82,7 +82,7 @@ def test_a_difference_has_no_p_where_the_test_points_to_the_other_side() -> None
     measures = measures_of_study(0, 8, 0.3)
     (slope,) = (
         probe.analyse(measures, Settings(resamples=50))["findings"]
-        .filter(metric="diff_regression")
+        .filter(published="diff_regression")
         .to_dicts()
     )
     of_gender = measures.with_columns(accepted=(pl.col("label") == "yes").cast(pl.Float64)).group_by("gender")

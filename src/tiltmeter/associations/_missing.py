@@ -65,7 +65,7 @@ def descriptions_by_group(
 def _groups(attribute: str, words: str, lists: DataFrame) -> Groups:
     """Return the declaration of the identities of the lists; `words` says how sentences name them."""
     names = lists["identity"].drop_nulls().unique().sort().to_list()
-    return Groups(attribute, "identity", tuple(names), called={name: words.format(name) for name in names})
+    return Groups(attribute, col.identity, tuple(names), called={name: words.format(name) for name in names})
 
 
 def _varying(rows: DataFrame, samples: Mapping[str, Expr]) -> dict[str, Expr]:

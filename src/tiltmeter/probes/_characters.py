@@ -37,7 +37,7 @@ CHARACTER_CHANGES: Final = (
 CHARACTER_METRICS: Final = (
     *with_distance(
         Metric(
-            "character_share",
+            "masculine_rate",
             "Share of men among the characters that are men or women; one half is balanced.",
             label="men among the characters",
             sentence="{size} of the characters are men",
@@ -47,8 +47,8 @@ CHARACTER_METRICS: Final = (
             bands=around_half(0.05, 0.1, 0.3),
             published_bands=around_half(0.05, 0.1, 0.3),
             normalise="from_half",
+            plain="character_share",
             group="male",
-            published="masculine_rate",
         ),
         "disparity",
         "Distance of the share of men from one half.",
@@ -108,7 +108,7 @@ class CharacterProbe(Probe):
 
     def overall_rates(self, s: Sums, masculine: Floats) -> Values:
         """Return the rate of men and, under the default definition, the rate of non-binary characters."""
-        rates: Values = {"character_share": masculine}
+        rates: Values = {"masculine_rate": masculine}
         if self.definition.corrected:
             rates["nonbinary_rate"] = rate(s, "nonbinary", "female", "male")
         return rates
@@ -122,7 +122,7 @@ class CharacterProbe(Probe):
     def true_values(self, dials: Dials) -> dict[str, float]:
         """See Part.true_values."""
         towards_men, stereotype = self.planted_shifts(dials)
-        return {"character_share": 0.5 + towards_men + self.tilt * stereotype, "stereotype_rate": stereotype}
+        return {"masculine_rate": 0.5 + towards_men + self.tilt * stereotype, "stereotype_rate": stereotype}
 
     def planted_shifts(self, dials: Dials) -> tuple[float, float]:
         """Return the simulated model's shift towards men and its stereotype.

@@ -193,8 +193,12 @@ class ProbeContract(MeasuredPart):
         attribute = "" if is_unread else self.attribute
         columns = named.columns(self.compares[0] if self.compares else None, attribute)
         if not self.definition.corrected:
-            columns["metric"] = named.published
-        return {**columns, "published": named.published}
+            columns["metric"] = named.name
+        return {**columns, "published": named.name}
+
+    def finding_name(self, metric: Metric) -> str:
+        """Return the name of a metric without placeholders in findings."""
+        return str(self.columns_of(NamedMetric(metric.name, metric, {}))["metric"])
 
     @property
     def attribute(self) -> str:

@@ -397,7 +397,7 @@ def key_examples(
     """
     counted = probe.counted_items(probe.item_counts(measures), measures)
     estimated = findings.filter(col.key, col.wording.is_null(), col.estimate.is_not_null())
-    by_name = {named.published: (key, named) for key, named in counted.described().items()}
+    by_name = {named.name: (key, named) for key, named in counted.described().items()}
     metrics = dict(by_name[name] for name in estimated["published"].to_list())
     columns = {key: probe.columns_of(named) for key, named in metrics.items()}
     return find_examples(counted, metrics, columns, probe.counts, settings.seed)

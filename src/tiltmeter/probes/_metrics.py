@@ -111,9 +111,9 @@ class Metric:
     Parameters
     ----------
     name
-        Name under which formulas compute it. A placeholder `{factor}` stands for a value of that factor and
-        defines a family of metrics ("race_{race}_male_acceptance_rate"), whose evidence is restricted to that
-        value. `{_}` stands for a value of no factor.
+        Name in the publication, under which formulas compute it. A placeholder `{factor}` stands for a value
+        of that factor and defines a family of metrics ("race_{race}_male_acceptance_rate"), whose evidence is
+        restricted to that value. `{_}` stands for a value of no factor.
     description
         One sentence that defines the number.
     plain, group, group_2, attribute
@@ -121,8 +121,6 @@ class Metric:
         it is compared with, and the attribute. By default the metric is `name`; a placeholder that is the
         factor of the probe's groups is the group and no part of the metric ("{gender}_rate" is the metric
         "rate" with the group). The attribute is that of the probe.
-    published
-        Name in the publication, with the same placeholders; by default `name`.
     low, high
         Smallest and largest possible value; intervals are clipped to them.
     null
@@ -188,7 +186,6 @@ class Metric:
     group: str = ""
     group_2: str = ""
     attribute: str = ""
-    published: str = ""
 
     def __post_init__(self) -> None:
         """Check `normalise` and the bands."""
@@ -334,11 +331,6 @@ class NamedMetric(NamedTuple):
     metric: Metric
     where: Mapping[str, str]
     values: Mapping[str, str] = {}
-
-    @property
-    def published(self) -> str:
-        """Its name in the publication."""
-        return (self.metric.published or self.metric.name).format_map(self.values)
 
     def columns(self, groups: Groups | None, attribute: str) -> dict[str, str | None]:
         """Return how findings name it: `metric`, `attribute`, `group` and `group_2`.

@@ -61,13 +61,14 @@ CAUTION: Final = (
     "Published results were measured at another time and with the original definitions; compare them with "
     "caution."
 )
-SIGNED: Final = ("character_share", "first_rank_share", "diff_success_rate", "diff_acceptance_rate")
-"""Metrics whose direction shows the favoured gender: men above their null value, women below it."""
+SIGNED: Final = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
+"""Published names of metrics whose direction shows the favoured gender: men above their null value, women
+below it."""
 IS_SHOWN: Final = (col.q < SHOWN_BELOW) & ~col.mark.is_in([MARKS[0], UNGRADED])
 """Whether bias that may be more than negligible is stated as a fact."""
 IS_CLEAR: Final = (col.q < SHOWN_BELOW) & (col.mark != UNGRADED)
 """Whether a difference is stated as a fact, also a negligible one."""
-IS_SIGNED: Final = col.metric.is_in(SIGNED) & col.null_value.is_not_null() & col.low.is_not_null()
+IS_SIGNED: Final = col.published.is_in(SIGNED) & col.null_value.is_not_null() & col.low.is_not_null()
 FEWEST_SHARED: Final = 5
 """Smallest number of common metrics for a correlation of two models."""
 FAMILY: Final = (

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 from tiltmeter._files.records import Filled
 from tiltmeter._files.yaml import content_of
 from tiltmeter.errors import InputError, check_known
-from tiltmeter.probes._definitions import PUBLISHED
+from tiltmeter.probes._definitions import GENDERBENCH, PUBLISHED
 from tiltmeter.probes._estimates import marks_between
 from tiltmeter.probes._listing import PROBES
 from tiltmeter.probes._metrics import Band, NamedMetric
@@ -87,14 +87,14 @@ def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list
         probe = PROBES.load(name)
     except InputError as error:
         raise InputError(f"{path}: {column!r}: {error}") from error
-    metrics = {metric.published or metric.name: metric for metric in probe.metrics}
+    metrics = {metric.name: metric for metric in probe.metrics}
     check_known(metric_name, metrics, f"{path}: {column!r}: {name} has no metric {metric_name!r}")
     metric = metrics[metric_name]
     bands = [Band(mark, *ends) for mark, ranges in published.marks.items() for ends in ranges]
     shared: Mapping[str, Any] = {
         "study": probe.study,
         "part": name,
-        **probe.columns_of(NamedMetric(metric.name, metric, {})),
+        **probe.under(GENDERBENCH).columns_of(NamedMetric(metric.name, metric, {})),
         "level": 0.95,
         "estimand": ITEMS_LIKE_THESE,
         "method": "as published",

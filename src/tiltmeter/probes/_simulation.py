@@ -179,7 +179,7 @@ def _errors_of_study(
         if estimate.named.metric.key and estimate.low <= estimate.high:
             quantile = stats.two_sided_t(settings.level, freedoms[name])
             error = (estimate.high - estimate.low) / 2 / quantile
-            errors[name] = stats.ExpectedError(error, freedoms[name])
+            errors[probe.finding_name(estimate.named.metric)] = stats.ExpectedError(error, freedoms[name])
     return errors
 
 
@@ -204,9 +204,10 @@ def detectable_effects(
     unbiased = probe.true_values(UNBIASED)
     effects = {}
     for metric in probe.metrics:
-        if metric.name not in errors:
+        name = probe.finding_name(metric)
+        if name not in errors:
             continue
-        of_metric = errors[metric.name]
+        of_metric = errors[name]
         if metric.kind == "maximum":
             effect = _detectable_maximum(of_metric, level)
         elif metric.is_share and metric.null is None and metric.name in unbiased:
@@ -214,7 +215,7 @@ def detectable_effects(
         else:
             effect = stats.detectable(of_metric, level)
         if effect <= metric.largest_bias:
-            effects[metric.name] = effect
+            effects[name] = effect
     return effects
 
 
@@ -270,15 +271,16 @@ def items_needed(
     needed = {}
     for metric in probe.metrics:
         undecided = [band for band in definition.bands(metric) if band.mark in MARKS[2:]]
-        if metric.name not in errors or not undecided:
+        name = probe.finding_name(metric)
+        if name not in errors or not undecided:
             continue
         best = metric.low if metric.null is None else metric.null
         distance = min(abs(end - best) for band in undecided for end in (band.low, band.high))
-        error = errors[metric.name]
+        error = errors[name]
         half_width = stats.half_width(error, MARK_LEVEL)
         if best == metric.low:  # the interval begins at "no bias"
             half_width *= 2
         reach = half_width + stats.half_width(error, 2 * DECIDED - 1)
         if distance > 0:
-            needed[metric.name] = math.ceil(items * (reach / distance) ** 2)
+            needed[name] = math.ceil(items * (reach / distance) ** 2)
     return needed

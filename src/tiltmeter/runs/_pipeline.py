@@ -216,11 +216,17 @@ class Pipeline:
         with self._tools.isolated(label, stage.if_failed, errors, place):
             inputs = [self._input(owner, name, asks=stage.asks) for name in stage.inputs]
             created = self._run(stage, inputs, owner)
-            if ANALYSED in created and owner is not None and ANALYSED not in self._user_files:
+            if ANALYSED in created and owner is not None and self._compares_missing:
                 created[ANALYSED] = self._with_missing_responses(created[ANALYSED], owner)
             pieces.check(created)
             return created
         return None
+
+    @property
+    def _compares_missing(self) -> bool:
+        """Whether missing responses are compared: not under a published definition, whose numbers it would
+        change, nor in findings of the user."""
+        return self._resolved.settings.definition.is_default and ANALYSED not in self._user_files
 
     def _with_missing_responses(self, findings: DataFrame, owner: Owner) -> DataFrame:
         """Add the comparisons of missing responses between groups to the findings of a model and part."""

@@ -54,8 +54,7 @@ class RunsView:
         findings = pl.concat(tables).filter(study=self.study)
         if "findings" not in self.beside:
             return findings
-        keys = ["part", *NAMED]
-        published = self.beside["findings"].join(findings.select(keys), on=keys, how="semi", nulls_equal=True)
+        published = _named_as_in(findings, self.beside["findings"])
         return pl.concat([findings, published])
 
     @cached_property
@@ -81,7 +80,7 @@ class RunsView:
             if name in run.folder.stages()
         ]
         if name in self.beside:
-            tables.append(self.beside[name])
+            tables.append(_named_as_in(self.findings, self.beside[name]))
         return pl.concat(tables, how="diagonal_relaxed") if tables else DataFrame()
 
     @cached_property
@@ -106,6 +105,21 @@ class RunsView:
         with_run = pl.format("{} (run {})", "model", lit(number))
         is_ambiguous = col.model.is_in(self._in_several_runs)
         return table.with_columns(model=when(is_ambiguous).then(with_run).otherwise("model"))
+
+
+def _named_as_in(findings: DataFrame, published: DataFrame) -> DataFrame:
+    """Return the rows of a table whose metrics are among the findings, with the names of these.
+
+    Parameters
+    ----------
+    findings
+        Findings of runs.
+    published
+        A table with columns NAMED and published names of metrics.
+    """
+    names = findings.filter(col.wording.is_null()).select("part", *NAMED, name="published").unique()
+    rows = published.select(pl.exclude(NAMED), name="metric")
+    return rows.join(names, on=["part", "name"], maintain_order="left").select(published.columns)
 
 
 def blocks_of(
