@@ -24,7 +24,7 @@ from tiltmeter.probes._headlines import Row, graded, plural
 from tiltmeter.readers.outcomes import OUTCOMES
 
 NUMBERS: Final[Mapping[str, Kind]] = {
-    **dict.fromkeys(("metric", "model", "wording"), "name"),
+    **dict.fromkeys(("metric", "group", "against", "model", "wording"), "name"),
     "estimate": "number",
     "interval": "interval",
     "these items": "interval",
@@ -36,13 +36,13 @@ NUMBERS: Final[Mapping[str, Kind]] = {
     "description": "text",
 }
 ORIGINS: Final[Mapping[str, Kind]] = {
-    **dict.fromkeys(("metric", "model", "wording"), "name"),
+    **dict.fromkeys(("metric", "group", "against", "model", "wording"), "name"),
     **dict.fromkeys(("estimand", "method", "note"), "text"),
     **dict.fromkeys(("command", "evidence"), "code"),
 }
 """Columns of the tables about one probe, with their kinds."""
 OF_ALL_MODELS: Final[Mapping[str, Kind]] = {
-    **dict.fromkeys(("metric", "wording"), "name"),
+    **dict.fromkeys(("metric", "group", "against", "wording"), "name"),
     **dict.fromkeys(("description", "estimand", "method"), "text"),
     "evidence": "code",
 }
@@ -64,7 +64,7 @@ def every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Details
     many = models > MOST_MODELS
     ordered = sorted(
         findings.iter_rows(named=True),
-        key=lambda row: (_natural(row["metric"]), row["wording"] is not None),
+        key=lambda row: (_natural(row["metric"]), row["attribute"] or "", row["wording"] is not None),
     )
     rows = [_cells(row, several) for row in ordered]
     blocks: list[Block] = []
@@ -79,7 +79,8 @@ def every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Details
     answers = _influential_answers(rows, of_part, 1 if many else ANSWERS_SHOWN, several=several)
     if answers:
         blocks += [Text(INFLUENCE, small=True), *answers]
-    return Details(f"{rows[0]['title']} ({part}): {plural(findings['metric'].n_unique(), 'metric')}", blocks)
+    numbers = findings.select("metric", "attribute", "group", "group_2").n_unique()
+    return Details(f"{rows[0]['title']} ({part}): {plural(numbers, 'metric')}", blocks)
 
 
 def _cells(row: Row, several: bool) -> Row:
@@ -88,6 +89,7 @@ def _cells(row: Row, several: bool) -> Row:
     interval_read = (row["low_read"], row["high_read"])
     return {
         **row,
+        "against": row["group_2"],
         "interval": (row["low"], row["high"]),
         "these items": None if row["low_items"] is None else items,
         "as read": row["value_read"],
@@ -102,11 +104,12 @@ def _influential_answers(
 ) -> list[Block]:
     """Return the most influential answers for each metric, at most `number` of each model."""
     fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
-    first = examples.group_by("model", "metric", maintain_order=True).head(number)
-    by_metric = first.partition_by("model", "metric", as_dict=True)
+    keys = ("model", "metric", "group", "group_2")
+    first = examples.group_by(keys, maintain_order=True).head(number)
+    by_metric = first.partition_by(keys, as_dict=True)
     blocks: list[Block] = []
     for row in rows:
-        answers = by_metric.get((row["model"], row["metric"]))
+        answers = by_metric.get(tuple(row[name] for name in keys))
         if row["wording"] is None and answers is not None:
             of_model = f" of {row['model']}" if several else ""
             responses = [Response(*values) for values in answers.select(fields).iter_rows()]
@@ -116,12 +119,10 @@ def _influential_answers(
 
 def _of_each_model(rows: Sequence[Row]) -> Table:
     """Return the estimates and intervals of every metric, with a column for each model."""
-    cells = {(row["metric"], row["wording"], row["model"]): row for row in rows}
-    names = list(dict.fromkeys((row["metric"], row["wording"]) for row in rows))
-    columns = [
-        Column("metric", [metric for metric, _ in names], "name"),
-        Column("wording", [wording for _, wording in names], "name"),
-    ]
+    keys = ("metric", "group", "against", "wording")
+    cells = {(*(row[key] for key in keys), row["model"]): row for row in rows}
+    names = list(dict.fromkeys(tuple(row[key] for key in keys) for row in rows))
+    columns = [Column(key, [name[place] for name in names], "name") for place, key in enumerate(keys)]
     for model in dict.fromkeys(row["model"] for row in rows):
         values = [_number(cells.get((*name, model))) for name in names]
         columns.append(Column(model, values, "quantity", whole=True))
@@ -148,7 +149,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def _command(row: Row, several: bool) -> str:
     """Return the command that shows the answers behind a number."""
     words = ["tiltmeter", "show", "RUN"]
-    for name in ("metric", "part", "model", "wording"):
+    for name in ("metric", "part", "model", "group", "wording"):
         if row[name] and (several or name != "model"):
             words += [f"--{name}", row[name]]
     return shlex.join(words)

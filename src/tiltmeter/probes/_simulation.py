@@ -203,7 +203,7 @@ def detectable_effects(
     """
     unbiased = probe.true_values(UNBIASED)
     effects = {}
-    for metric in probe.metrics:
+    for metric in filter(lambda metric: metric.key, probe.metrics):
         name = probe.finding_name(metric)
         if name not in errors:
             continue
@@ -269,7 +269,7 @@ def items_needed(
     """
     definition = definition_of(settings)
     needed = {}
-    for metric in probe.metrics:
+    for metric in filter(lambda metric: metric.key, probe.metrics):
         undecided = [band for band in definition.bands(metric) if band.mark in MARKS[2:]]
         name = probe.finding_name(metric)
         if name not in errors or not undecided:
