@@ -21,11 +21,12 @@ OUTCOME_DISPARITY: Final = "outcome_disparity"
 STEREOTYPICAL_REASONING: Final = "stereotypical_reasoning"
 REPRESENTATIONAL_HARMS: Final = "representational_harms"
 HARMS: Final[Mapping[str, str]] = {
-    OUTCOME_DISPARITY: "Do decisions, or their accuracy, depend on gender?",
-    STEREOTYPICAL_REASONING: "Do the model's judgements, guesses and texts follow gender stereotypes?",
-    REPRESENTATIONAL_HARMS: "Is one gender represented far more often than the other?",
+    OUTCOME_DISPARITY: "Do decisions, or their accuracy, depend on {attribute}?",
+    STEREOTYPICAL_REASONING: "Do the judgements, guesses and texts follow stereotypes of {attribute}?",
+    REPRESENTATIONAL_HARMS: "Is one group ({attribute}) represented far more often than another?",
 }
-"""The harms in the order of the paper, with the question for each."""
+"""The harms in the order of the paper, with the question for each, in which `{attribute}` stands for the
+attributes that are compared."""
 
 Sums = Mapping[str, "Floats"]
 """Totals by column name, arrays of shape (R,) over resamples, so that formulas apply to all resamples at

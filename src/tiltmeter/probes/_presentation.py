@@ -298,10 +298,16 @@ def _tier_charts(key: DataFrame, details: Mapping[str, str], examples: DataFrame
     for (harm,), of_harm in key.group_by("harm", maintain_order=True):
         question = HARMS.get(str(harm))
         if question:
-            blocks.append(Heading(question))
+            blocks.append(Heading(question.format(attribute=_attributes(of_harm))))
         blocks.append(_tier_chart(str(harm), of_harm, details))
         blocks += _pairs(of_harm, examples)
     return blocks
+
+
+def _attributes(findings: DataFrame) -> str:
+    """Return the attributes of findings in words, such as "gender and race"."""
+    names = findings["attribute"].drop_nulls().unique(maintain_order=True).to_list()
+    return " and ".join("the group" if name == "group" else name for name in names) or "the group"
 
 
 def _pairs(key: DataFrame, examples: DataFrame) -> list[Block]:

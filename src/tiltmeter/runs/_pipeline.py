@@ -224,8 +224,10 @@ class Pipeline:
 
     @property
     def _compares_missing(self) -> bool:
-        """Whether missing responses are compared: not under a published definition, whose numbers it would
-        change, nor in findings of the user."""
+        """Whether missing responses are compared.
+
+        Not under a published definition, whose numbers it would change, nor in findings of the user.
+        """
         return self._resolved.settings.definition.is_default and ANALYSED not in self._user_files
 
     def _with_missing_responses(self, findings: DataFrame, owner: Owner) -> DataFrame:
