@@ -53,7 +53,7 @@ def descriptions_by_group(
         first = descriptions.unique("attempt", keep="first", maintain_order=True)
         of_first = first.with_columns(outcome="story", item=pl.int_range(pl.len()))
         without_stories = {noun: cluster for noun, cluster in samples.items() if noun != "stories"}
-        by_first = _groups(f"{category}, {FIRST}", "stories that name {} character first", lists)
+        by_first = _groups(f"{category}, {FIRST}", "stories that name a {} character first", lists)
         by_first = replace(by_first, clusters=_varying(of_first, without_stories))
         yield by_first, attempts_by_group(of_first, by_first)
         descriptions = descriptions.filter(has_story)

@@ -40,7 +40,7 @@ class MissingMetric(NamedTuple):
 
 MISSING_OUTCOMES: Final = (
     MissingMetric("refused", "refusal_rate", "refuses"),
-    MissingMetric("unreadable", "unreadable_rate", "answers in an unreadable way"),
+    MissingMetric("unreadable", "unreadable_rate", "gives an unreadable answer to"),
     MissingMetric("empty", "empty_rate", "gives an empty answer to"),
     MissingMetric("failed", "failure_rate", "gives no response to"),
 )

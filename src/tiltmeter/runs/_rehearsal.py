@@ -87,8 +87,11 @@ def _made_up_answers(part: Part, design: DataFrame, settings: Settings) -> list[
     if plans is not None:
         fair.learn(plans)
     prompts = design["prompt"].to_list()
+    labels: tuple[str, ...] = getattr(part, "labels", ())
     answers = Series([fair.reply((Message("user", prompt),)).text for prompt in prompts])
     refusals = Series([refusing.reply((Message("user", prompt),)).text for prompt in prompts])
+    if plans is None and labels:  # the simulated model has no answers for this probe
+        answers = Series([labels[number % len(labels)] for number in range(len(prompts))])
     sets = [answers, refusals, Series([answers[0]] * len(answers))]
     about_first = _about_first_group(part, design, settings)
     if about_first is not None:

@@ -187,7 +187,7 @@ class GroupSample:
                 return Interval(-math.inf, math.inf)
             half = critical * math.sqrt(variance)
             return Interval(mean - half, mean + half)
-        trials = self._effective_trials(group, mean, variance)
+        trials = float(items) if is_plain else self._effective_trials(group, mean, variance)
         if items < FEWEST_ITEMS:
             return _exact_interval(mean, trials, level)
         if 0 < mean < 1:

@@ -1,0 +1,216 @@
+"""Comparisons of groups: their size by enumeration, their power, and their agreement with libraries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from scipy import stats as scipy_stats
+
+from tiltmeter.stats import GroupSample, ItemClusters, independent_rates_p, matched_rates_p, rate_difference
+
+SIZES = (1, 2, 5, 10, 20, 60)
+RATES = (0.02, 0.1, 0.3, 0.5, 0.9, 0.98)
+LEVEL = 0.95
+
+
+def independent(first: tuple[int, int], second: tuple[int, int]) -> GroupSample:
+    """Return a sample of successes of items in two independent groups."""
+    (a, n), (c, m) = first, second
+    sums, sizes = np.zeros((n + m, 2)), np.zeros((n + m, 2))
+    sizes[:n, 0] = sizes[n:, 1] = 1
+    sums[:a, 0] = sums[n : n + c, 1] = 1
+    return GroupSample.of(sums, sizes)
+
+
+def matched(both: int, first: int, second: int, neither: int) -> GroupSample:
+    """Return a sample of pairs."""
+    pairs = [[1, 1]] * both + [[1, 0]] * first + [[0, 1]] * second + [[0, 0]] * neither
+    return GroupSample.of(pairs, np.ones((len(pairs), 2)))
+
+
+def claims(sample: GroupSample) -> bool:
+    """Whether the test is significant, or the interval excludes 0."""
+    difference = sample.difference(0, 1, LEVEL)
+    return difference.p <= 1 - LEVEL or difference.low > 0 or difference.high < 0
+
+
+# -- size and power ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("m", SIZES)
+def test_independent_groups_of_equal_rates_differ_in_at_most_5_percent(n: int, m: int) -> None:
+    """By enumeration of all tables; the interval excludes 0 only where the test is significant."""
+    p = np.array([[independent_rates_p(a, n, c, m) for c in range(m + 1)] for a in range(n + 1)])
+    for rate in RATES:
+        chances = np.outer(
+            scipy_stats.binom.pmf(range(n + 1), n, rate), scipy_stats.binom.pmf(range(m + 1), m, rate)
+        )
+        assert chances[p <= 0.05].sum() <= 0.0501
+
+
+@pytest.mark.parametrize("sizes", [(1, 40), (5, 40), (12, 40)])
+def test_the_interval_agrees_with_the_test_at_any_sizes(sizes: tuple[int, int]) -> None:
+    n, m = sizes
+    for a in range(0, n + 1, max(1, n // 4)):
+        for c in range(0, m + 1, 4):
+            sample = independent((a, n), (c, m))
+            difference = sample.difference(0, 1, LEVEL)
+            if difference.p > 1 - LEVEL:
+                assert difference.low <= 0 <= difference.high
+            assert difference.low <= difference.estimate <= difference.high
+
+
+@pytest.mark.parametrize("pairs", [5, 20, 60])
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_pairs_of_equal_rates_differ_in_at_most_6_percent(pairs: int, rate: float) -> None:
+    """By enumeration of the discordant pairs."""
+    total = 0.0
+    discordance = 2 * rate * (1 - rate)
+    for discordant in range(pairs + 1):
+        chance = scipy_stats.binom.pmf(discordant, pairs, discordance)
+        for first in range(discordant + 1):
+            p = matched_rates_p(first, discordant - first, mid_p=pairs >= 10)
+            total += (p <= 0.05) * chance * scipy_stats.binom.pmf(first, discordant, 0.5)
+    assert total <= 0.06
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "rates"), [(20, 20, (0.2, 0.6)), (10, 60, (0.5, 0.1)), (60, 60, (0.1, 0.3))]
+)
+def test_the_power_is_at_least_that_of_fishers_test(n: int, m: int, rates: tuple[float, float]) -> None:
+    own, fisher = 0.0, 0.0
+    for a in range(n + 1):
+        for c in range(m + 1):
+            chance = scipy_stats.binom.pmf(a, n, rates[0]) * scipy_stats.binom.pmf(c, m, rates[1])
+            own += chance * (independent_rates_p(a, n, c, m) <= 0.05)
+            fisher += chance * (scipy_stats.fisher_exact([[a, n - a], [c, m - c]])[1] <= 0.05)
+    assert own >= fisher
+
+
+@pytest.mark.parametrize("sizes", [(5, 20, 60), (20, 20, 20)])
+def test_three_groups_of_equal_rates_rarely_differ(sizes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    membership = np.repeat(np.arange(3), sizes)
+    false_claims = 0
+    for _ in range(150):
+        sizes_of_items = np.eye(3)[membership]
+        sums = sizes_of_items * (rng.random(len(membership)) < 0.3)[:, None]
+        largest = GroupSample.of(sums, sizes_of_items).largest_difference(LEVEL)
+        false_claims += largest.p <= 0.05 or largest.low > 0
+    assert false_claims <= 15  # 7.5 are expected at the nominal level; 15 or fewer in 99.6% of cases
+
+
+# -- agreement ---------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.data())
+def test_the_exact_test_lies_between_scipys_boschloo_and_fisher(n: int, m: int, data: st.DataObject) -> None:
+    a, c = data.draw(st.integers(0, n)), data.draw(st.integers(0, m))
+    fisher = scipy_stats.fisher_exact([[a, n - a], [c, m - c]])[1]
+    p = independent_rates_p(a, n, c, m)
+    assert 0 <= p <= fisher * (1 + 1e-6)
+    assert independent_rates_p(c, m, a, n) == pytest.approx(p)
+    assert independent_rates_p(n - a, n, m - c, m) == pytest.approx(p)
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_the_test_of_pairs_is_the_binomial_test(first: int, second: int) -> None:
+    p = matched_rates_p(first, second, mid_p=False)
+    if first + second:
+        assert p == pytest.approx(scipy_stats.binomtest(first, first + second).pvalue)
+    assert matched_rates_p(first, second, mid_p=True) <= p
+
+
+def test_the_permutation_test_of_three_groups_agrees_with_scipys_chi_squared_test_of_large_groups() -> None:
+    counts = np.array([40, 55, 62])
+    membership = np.repeat(np.arange(3), 100)
+    sums = np.zeros((300, 3))
+    for group, count in enumerate(counts):
+        sums[100 * group : 100 * group + count, group] = 1
+    p = GroupSample.of(sums, np.eye(3)[membership]).p
+    expected = scipy_stats.chi2_contingency(np.stack([counts, 100 - counts])).pvalue
+    assert p == pytest.approx(expected, rel=0.25)
+
+
+def test_the_interval_of_independent_rates_is_newcombes() -> None:
+    difference = independent((12, 30), (20, 30)).difference(0, 1, LEVEL)
+    newcombe = rate_difference(12, 30, 20, 30)
+    assert (difference.low, difference.high) == pytest.approx((float(newcombe.low), float(newcombe.high)))
+
+
+# -- behaviour ---------------------------------------------------------------------------------------------
+
+
+def test_a_group_without_variation_has_an_interval_of_positive_width() -> None:
+    sample = independent((30, 30), (0, 30))
+    difference = sample.difference(0, 1, LEVEL)
+    assert difference.low < 1
+    assert sample.mean_interval(0, LEVEL).low < 1
+    assert difference.p < 1e-9
+
+
+def test_a_single_item_is_no_evidence() -> None:
+    difference = independent((1, 1), (60, 100)).difference(0, 1, LEVEL)
+    assert difference.low <= 0 <= difference.high
+    assert difference.p > 0.5
+
+
+def test_matched_items_are_compared_within_sets() -> None:
+    """10 of 20 pairs disagree, always in the same direction; unmatched, 14 of 20 against 4 of 20."""
+    pairs = matched(both=4, first=10, second=0, neither=6)
+    assert pairs.difference(0, 1, LEVEL).p == pytest.approx(2**-9 / 2)
+
+
+def test_groups_can_be_matched_in_some_items_and_alone_in_others() -> None:
+    sums = [[1, 0]] * 8 + [[0, 0]] * 8 + [[1, 0]] * 6 + [[0, 0]] * 6
+    sizes = [[1, 1]] * 16 + [[1, 0]] * 6 + [[0, 1]] * 6
+    difference = GroupSample.of(sums, sizes).difference(0, 1, LEVEL)
+    assert difference.estimate == pytest.approx(14 / 22)
+    assert difference.p < 0.001
+
+
+@pytest.mark.parametrize("groups", [2, 5, 8])
+def test_any_number_of_groups_is_compared(groups: int) -> None:
+    rng = np.random.default_rng(groups)
+    rates = np.where(np.arange(groups) == 0, 0.8, 0.2)
+    sums = (rng.random((40, groups)) < rates).astype(float)
+    largest = GroupSample.of(sums, np.ones_like(sums)).largest_difference(LEVEL)
+    assert largest.p < 0.001
+    assert 0 < largest.low <= largest.estimate <= largest.high
+
+
+def test_clusters_make_a_difference_less_certain() -> None:
+    """Each name has one group, and all items with a name have the same outcome."""
+    names = np.repeat(np.arange(8), 25)
+    group = names % 2
+    outcome = np.isin(names, [0, 2, 4]).astype(float)
+    sizes = np.eye(2)[group]
+    clusters = [ItemClusters("names", np.arange(200), names, 1)]
+    alone = GroupSample.of(sizes * outcome[:, None], sizes).difference(0, 1, LEVEL)
+    clustered = GroupSample.of(sizes * outcome[:, None], sizes, clusters).difference(0, 1, LEVEL)
+    assert alone.p < 1e-6
+    assert clustered.p > 0.01
+    assert clustered.high - clustered.low > 2 * (alone.high - alone.low)
+
+
+def test_means_are_compared_like_rates() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(50, 2)) + np.array([1.0, 0.0])
+    sample = GroupSample.of(values, np.ones_like(values), is_rate=False)
+    difference = sample.difference(0, 1, LEVEL)
+    assert difference.p < 0.001
+    assert difference.low < difference.estimate < difference.high
+
+
+def test_counts_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ValueError, match="same shape"):
+        GroupSample.of([[1, 0]], [[1, 1, 1]])
+    with pytest.raises(ValueError, match="between 0 and their size"):
+        GroupSample.of([[2, 0]], [[1, 1]])
+
+
+def test_groups_without_items_have_no_difference() -> None:
+    difference = GroupSample.of([[1, 0]], [[1, 0]]).difference(0, 1, LEVEL)
+    assert np.isnan([difference.estimate, difference.p]).all()
