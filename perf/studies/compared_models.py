@@ -117,7 +117,9 @@ def true_values(probes: Probes, bias: float) -> dict[tuple[str, str], float]:
     values = {}
     for name, (probe, _) in probes.items():
         of_probe = probe.true_values(planted(bias))
-        values.update({(name, metric): value for metric, value in of_probe.items()})
+        for metric in probe.metrics:
+            if metric.key:
+                values[name, probe.finding_name(metric)] = of_probe[metric.name]
     return values
 
 

@@ -202,7 +202,7 @@ def is_stated(
     )
     findings, grades = combined([*companions, tables_of(studied, measures, number)])
     row = findings.row(
-        by_predicate=(pl.col("part") == studied.probe.name) & (pl.col("metric") == named.name), named=True
+        by_predicate=(pl.col("part") == studied.probe.name) & (pl.col("published") == named.name), named=True
     )
     return row["q"] is not None and row["q"] < SHOWN_BELOW and bool(accusations(findings, grades))
 

@@ -52,7 +52,7 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     settings_of_studies = [dataclasses.replace(settings, seed=seed) for seed in range(studies)]
     covered = 0
     for findings in findings_of_studies(probe, design, small.bias, settings_of_studies):
-        finding = findings.filter(metric=small.metric).row(0, named=True)
+        finding = findings.filter(published=small.metric).row(0, named=True)
         covered += finding["low"] <= true_value <= finding["high"]
     return [
         Claim(

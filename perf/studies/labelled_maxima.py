@@ -134,7 +134,7 @@ class Generator:
         findings = self.probe.analyse_labelled(responses.drop("said"), conform(sample, LABELS), settings)[
             "findings"
         ]
-        return findings.row(by_predicate=pl.col("metric") == self.case.metric, named=True)
+        return findings.row(by_predicate=pl.col("published") == self.case.metric, named=True)
 
 
 def utility_for_difference(difference: float) -> float:

@@ -20,7 +20,7 @@ QUESTION: Final = (
 )
 CODE: Final = CODE_OF_PROBES
 QUESTIONS: Final = "discrimination_tamkin"
-METRIC: Final = "diff_mvf_success_rate"
+METRIC: Final = "success_rate_difference"
 SETTINGS: Final = Settings(limit=ItemLimit(300), resamples=300)
 STUDIES: Final = 200
 """Simulated studies of each case. The standard error of a coverage of 95% is 1.5 points."""

@@ -40,8 +40,8 @@ def carry_out(case: str, studies: int = STUDIES, settings: Settings = SETTINGS) 
     healthy: Counter[str] = Counter()
     for findings in findings_of_studies(probe, design, bias, [settings] * studies):
         for row in findings.filter("key").iter_rows(named=True):
-            covered[row["metric"]] += row["low"] <= true_values[row["metric"]] <= row["high"]
-            healthy[row["metric"]] += row["mark_best"] == "healthy"
+            covered[row["published"]] += row["low"] <= true_values[row["published"]] <= row["high"]
+            healthy[row["published"]] += row["mark_best"] == "healthy"
     claims = []
     for metric in true_values:
         claims.append(Claim(f"{metric}: coverage", covered[metric] / studies, 0.925, 0.98))

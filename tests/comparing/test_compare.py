@@ -33,7 +33,8 @@ pytestmark = pytest.mark.xdist_group("comparing")  # one process makes the runs 
 
 
 def _difference(comparison: Comparison, metric: str, part: str) -> dict[str, Any]:
-    return comparison.differences.filter(metric=metric, part=part).row(0, named=True)
+    of_metric = comparison.differences.filter(metric=metric, part=part)
+    return of_metric.sort(pl.col("key"), descending=True, maintain_order=True).row(0, named=True)
 
 
 def test_a_biased_model_is_worse_than_a_fair_one(both: Run) -> None:

@@ -82,11 +82,11 @@ def test_models_are_paired_by_name_or_with_the_only_one(
 
 def test_a_number_of_the_baseline_that_is_missing_does_not_pass(two_models: Run, tmp_path: Path) -> None:
     lacking = altered(
-        two_models, tmp_path / "run", lambda findings: findings.filter(pl.col("metric") != "masculine_rate")
+        two_models, tmp_path / "run", lambda findings: findings.filter(pl.col("metric") != "character_share")
     )
     verdict = gate(lacking, ONLY, two_models)
     assert verdict.exit_code == 1
-    gone = "gest_creative/masculine_rate"
+    gone = "gest_creative/character_share"
     assert {(failure.model, failure.number) for failure in verdict.failures} == {
         ("sim/fair", gone),
         ("sim/biased", gone),

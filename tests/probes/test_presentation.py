@@ -167,7 +167,7 @@ def test_bias_is_stated_only_if_its_test_shows_it(
     """A mark is one test at 5% among many: without a q below 5% it may be due to chance."""
     view = of_model(measured, "sim/biased", "hiring_an")
     changes = {"q": q, **dict(zip(("mark", "mark_best", "mark_worst"), marks, strict=True))}
-    findings = view.findings.filter(metric="diff_acceptance_rate").with_columns(
+    findings = view.findings.filter(published="diff_acceptance_rate").with_columns(
         pl.lit(value, FINDINGS[name]).alias(name) for name, value in changes.items()
     )
     blocks = shown(view._replace(findings=findings))
@@ -237,7 +237,7 @@ def test_a_fact_whose_interval_contains_no_bias_names_its_q(low: float, ends: st
         "mark_best": "critical",
     }
     view = of_model(measured, "sim/biased", "hiring_an")
-    findings = view.findings.filter(metric="diff_acceptance_rate").with_columns(
+    findings = view.findings.filter(published="diff_acceptance_rate").with_columns(
         pl.lit(value, FINDINGS[name]).alias(name) for name, value in changes.items()
     )
     (head,) = only(Headline, shown(view._replace(findings=findings)))

