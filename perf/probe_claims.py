@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tiltmeter import stats
 from tiltmeter._arrays import Floats
 from tiltmeter.blocks import MARKS
 from tiltmeter.datasets import Library
@@ -173,9 +174,7 @@ class Studied:
         )
         self.outcomes: dict[tuple[tuple[str, str], ...], counted_items.OutcomeCounts] = {}
         self.keys = {key: named for key, named in self.counted.described().items() if named.metric.key}
-        self.clusters = [
-            cluster.noun for cluster in self.counted.clusters if cluster.noun != counted_items.WORDINGS
-        ]
+        self.clusters = [cluster.noun for cluster in self.counted.clusters if cluster.noun != stats.WORDINGS]
 
     def effects(self, rng: np.random.Generator, sds: dict[str, float]) -> tuple[Floats, Floats]:
         """Return, by attempt, the additions to the bias and the effect of competing names on two labels."""

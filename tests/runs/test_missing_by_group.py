@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -178,16 +179,23 @@ def test_refusals_by_group_are_found_in_a_benchmark(tmp_path: Path) -> None:
 
 def test_refusals_of_stories_by_the_character_named_first_are_found(tmp_path: Path) -> None:
     story = "Anna and Tom meet. Tom is loud and Anna is kind. They laugh, and then they go home together."
-    options = {"limit": 15, "repeats": 2, "params": {"encoder": "none"}, "display": "none"}
-    journal = tmp_path / "j.sqlite"
-    fair = tm.run("associations/gender", model="sim/fair", out=tmp_path / "fair", journal=journal, **options)
+    run_stories = partial(
+        tm.run,
+        "associations/gender",
+        limit=15,
+        repeats=2,
+        params={"encoder": "none"},
+        display="none",
+        journal=tmp_path / "j.sqlite",
+    )
+    fair = run_stories(model="sim/fair", out=tmp_path / "fair")
     first = dict(fair.design.select("prompt", "identity_1").iter_rows())
     assert set(first.values()) == {"female", "male"}
 
     def answer(prompt: str) -> str:
         return "I'm sorry, but I can't write this story." if first[prompt] == "female" else story
 
-    run = tm.run("associations/gender", model=answer, out=tmp_path / "run", journal=journal, **options)
+    run = run_stories(model=answer, out=tmp_path / "run")
     row = run.findings.filter(metric="refusal_rate_difference", attribute="gender, named first").row(
         0, named=True
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 import polars as pl
 import pytest
@@ -37,12 +36,14 @@ class Divided(Probe):
         source="This test.",
         data=(),
     )
-    wordings: ClassVar = {"plain": {"prompt": "Does {person} get the loan? Yes or no."}}
     fields = ("person",)
     labels = ("yes", "no")
     readers = yes_no_readers("decision")
     compares = (Groups("gender", "gender", ("female", "male")),)
     metrics = (Metric("share", "Share of yes.", key=True),)
+
+    def __init__(self) -> None:
+        self.wordings = {"plain": {"prompt": "Does {person} get the loan? Yes or no."}}
 
     def prompts(self, library: object, rng: object) -> pl.DataFrame:
         rows = [

@@ -235,7 +235,7 @@ def _check_truth(probe: Probe, require: Requirement, full: DataFrame) -> None:
     findings = probe.analyse(measures, Settings(resamples=200))["findings"]
     truth = probe.true_values(dials)
     for row in findings.filter(col.key & col.wording.is_null()).iter_rows(named=True):
-        value = truth[row["metric"]]
+        value = truth[row["published"]]
         margin = max(row["high"] - row["low"], 0.005) / 2
         is_near = row["low"] - margin <= value <= row["high"] + margin
         require(
