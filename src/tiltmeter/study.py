@@ -236,9 +236,23 @@ def as_findings(table: DataFrame, part: Part, settings: Settings, definition: De
     filled = table.with_columns(lit(value).alias(name) for name, value in shared.items())
     findings = conform(filled, FINDINGS).with_columns(col(Float64).fill_nan(None))
     population = when(col.low.is_not_null()).then(lit(ITEMS_LIKE_THESE)).otherwise(lit(THESE_ITEMS))
+    findings = with_attribute(findings, part, settings)
     return findings.with_columns(
         estimand=pl.coalesce("estimand", population), key=col.key.fill_null(value=False)
     )
+
+
+def with_attribute(table: DataFrame, part: Part, settings: Settings) -> DataFrame:
+    """Return a table with the columns NAMED in which every row with a group has an attribute.
+
+    By default it is the first attribute that the part compares (see `Part.compared_groups`).
+    """
+    declared = part.compared_groups(settings)
+    if not declared:
+        return table
+    has_group = col.group.is_not_null()
+    attribute = pl.coalesce("attribute", when(has_group).then(lit(declared[0].attribute)))
+    return table.with_columns(attribute=attribute)
 
 
 SINGLE_TESTS = 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -178,14 +177,16 @@ class Answers(Part):
     def compared_groups(self, settings: Settings) -> Sequence[Groups]:
         """See Part.compared_groups."""
         options = options_of(settings)
-        return [Groups(",".join(options.groups), group_of(options))]
+        return [Groups(self.attribute(options), group_of(options))]
+
+    def attribute(self, options: BenchmarkOptions) -> str:
+        """Return the name of the attribute that the groups are values of."""
+        return "group"
 
     def outcomes_by_group(self, view: RunView, settings: Settings) -> Iterator[tuple[Groups, DataFrame]]:
         """See Part.outcomes_by_group: over all roles and templates, matched by root."""
-        attribute = attribute_of(view.measures, options_of(settings))
         for groups in self.compared_groups(settings):
-            named = replace(groups, attribute=attribute)
-            yield named, attempts_by_group(view.measures, named)
+            yield groups, attempts_by_group(view.measures, groups)
 
     def to_label(self, view: RunView) -> DataFrame:
         """See Part.to_label: the value of each feature of each text."""
@@ -231,6 +232,10 @@ class BenchmarkPart(Answers):
     def __init__(self, name: str, title: str, benchmark: DataFrame, configurations: Configurations) -> None:
         self.name, self.title = name, title
         self._benchmark, self._configurations = benchmark, configurations
+
+    def attribute(self, options: BenchmarkOptions) -> str:
+        """See Answers.attribute."""
+        return attribute_of(self._benchmark, options)
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
         """See Part.design.

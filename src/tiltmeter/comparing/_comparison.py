@@ -18,7 +18,7 @@ from tiltmeter.reports import Result
 from tiltmeter.runs import Run
 from tiltmeter.runs._sides import Side, SideView, choose, document_of, opened
 from tiltmeter.schema import SHOWN_BELOW, WITH_CONSTRAINED, metric_name
-from tiltmeter.study import Part, Settings
+from tiltmeter.study import Part, Settings, with_attribute
 
 MOST_CONCEPTS = 20
 """Maximum number of single concepts shown; JSON output and --all show all of them."""
@@ -349,5 +349,6 @@ def _contrast(
         if pairs.height:
             measures = measures.join(pairs, on="prompt_id", how="semi", maintain_order="left")
         views.append(SideView(side, part.name, measures))
-    contrast = part.population_contrast if population else part.contrast
-    return contrast(views[0], views[1], settings)
+    contrast_of = part.population_contrast if population else part.contrast
+    contrast = contrast_of(views[0], views[1], settings)
+    return None if contrast is None else with_attribute(contrast, part, settings)
