@@ -49,6 +49,7 @@ from tiltmeter.blocks import (
     columns_of,
     named_model,
 )
+from tiltmeter.comparisons import is_about_missing
 from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.schema import beside
 from tiltmeter.study import ReportView
@@ -116,7 +117,7 @@ class _Tables:
         of_associations = {**OWNER_COLUMNS, **ASSOCIATIONS}
         excluded = table_of(view, "definitional", DEFINITIONAL)
         return cls(
-            findings=view.findings,
+            findings=view.findings.filter(~is_about_missing()),
             associations=described(view.findings.filter(metric="association"), view),
             excluded=described(excluded, view),
             lists=table_of(view, "lists", of_lists),

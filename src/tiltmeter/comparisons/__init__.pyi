@@ -3,6 +3,7 @@ from ._missing import (
     MISSING_OUTCOMES as MISSING_OUTCOMES,
     MissingMetric as MissingMetric,
     compare_missing as compare_missing,
+    is_about_missing as is_about_missing,
     is_missing_test as is_missing_test,
 )
 from ._samples import attempts_by_group as attempts_by_group, group_sample as group_sample

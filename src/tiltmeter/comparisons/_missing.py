@@ -61,6 +61,11 @@ def is_missing_test() -> Expr:
     return col.metric.is_in(names) & col.p.is_not_null()
 
 
+def is_about_missing() -> Expr:
+    """Return whether a finding is about missing responses."""
+    return col.metric.is_in(EVERY_NAME).fill_null(value=False)
+
+
 def compare_missing(attempts: DataFrame, groups: Groups, level: float, seed: int) -> list[dict[str, Any]]:
     """Compare each kind of missing response between the groups.
 
