@@ -179,7 +179,7 @@ def _check_numbers(
     """Check which metrics are computed, the attempts on which each rests, and its range."""
     findings, grades = tables["findings"], tables["grades"]
     keys = {metric.name for metric in probe.metrics if metric.key}
-    computed = set(findings.filter("key")["metric"])
+    computed = set(findings.filter("key")["published"])
     require(keys == computed, f"every key metric must be computed, including {sorted(keys ^ computed)[:1]}")
     for row in findings.with_columns(grades["range_low", "range_high"]).iter_rows(named=True):
         metric = row["metric"]
