@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, Series, col, lit
+from polars import DataFrame, Expr, Float64, Series, col
 
 from tiltmeter import stats
 from tiltmeter.comparisons._groups import Groups
 
-CLUSTER: str = "cluster:"
+CLUSTER: Final = "cluster:"
 """Prefix of the columns with the clusters of an item."""
 
 
@@ -96,25 +96,3 @@ def _clusters_of(items: DataFrame) -> list[stats.ItemClusters]:
         )
         clusters.append(kind)
     return clusters
-
-
-def group_sample(
-    attempts: DataFrame, names: Sequence[str], value: Expr | None = None, *, is_rate: bool, seed: int
-) -> stats.GroupSample:
-    """Return the sample of one value of the attempts by item and group.
-
-    Parameters
-    ----------
-    attempts
-        `item`, `group`, what `value` needs, and columns with clusters.
-    names
-        The groups in order.
-    value
-        The value of an attempt; by default 1.
-    is_rate
-        Whether the values are 0 and 1.
-    seed
-        Seed of the permutations.
-    """
-    counted = items_by_group(attempts, names)
-    return counted.sample(lit(1) if value is None else value, attempts, is_rate=is_rate, seed=seed)
