@@ -14,6 +14,7 @@ from perf import reading_errors
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.labelling._samples import draw_rows
+from tiltmeter.probes import TableProbe
 from tiltmeter.probes._listing import PROBES
 from tiltmeter.schema import LABELS, conform
 from tiltmeter.study import Settings
@@ -250,3 +251,30 @@ def test_labels_create_no_difference(case: str) -> None:
 def test_intervals_contain_a_true_difference(case: str) -> None:
     (claim,) = carry_out(case, STUDIES)
     assert claim.observed >= 21 / STUDIES
+
+
+@pytest.mark.parametrize("groups", [2, 3, 6])
+def test_labels_correct_a_comparison_of_any_number_of_groups(groups: int) -> None:
+    """The rules read every fourth yes about the first group as a no."""
+    names = [f"g{number}" for number in range(groups)]
+    rows = [
+        {"prompt": f"{name} {item}", "group": name, "expected": "yes", "item": item}
+        for item in range(100)
+        for name in names
+    ]
+    probe, settings = TableProbe("loans", pl.DataFrame(rows)), Settings()
+    design = probe.design(Library.default(), settings)
+    truth = pl.when(pl.col("item") % 10 < 8).then(pl.lit("expected")).otherwise(pl.lit("other"))
+    is_misread = (pl.col("group") == "g0") & (pl.col("item") % 4 == 0)
+    measures = design.with_columns(
+        model=pl.lit("m"), repetition=0, outcome=pl.lit("answered"), said=truth
+    ).with_columns(label=pl.when(is_misread).then(pl.lit("other")).otherwise("said"))
+    sample = draw_rows(measures.with_columns(read="label"), 100 * groups, 1)
+    labelled = conform(sample.with_columns(label="said", annotator=pl.lit("own")), LABELS)
+    without = probe.analyse(measures, settings)["findings"].filter("key").row(0, named=True)
+    tables = probe.analyse_labelled(measures.drop("said"), labelled, settings)
+    corrected = tables["findings"].filter("key").row(0, named=True)
+    assert abs(without["estimate"]) > 0.1
+    assert abs(corrected["estimate"]) < abs(without["estimate"])
+    assert corrected["low"] <= 0 <= corrected["high"]
+    assert "corrected by labels" in corrected["method"]

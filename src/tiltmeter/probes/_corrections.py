@@ -110,6 +110,7 @@ class Correction(NamedTuple):
             value_read=estimate.value,
             low_read=estimate.low,
             high_read=estimate.high,
+            too_few=estimate.too_few,
         )
 
     def _corrected(self, estimate: Estimate) -> float:
@@ -351,8 +352,9 @@ class JointMaximum(NamedTuple):
         """Return the estimate from these resamples, given the estimate without labels."""
         plain = context.spread._replace(ratio=1.0)
         named = unlabelled.named
-        context_of_clusters = context._replace(null=self.of_clusters.null, spread=plain)
-        context_of_items = context._replace(null=self.of_items.null, spread=plain)
+        resampled = context._replace(spread=plain, sample=None)
+        context_of_clusters = resampled._replace(null=self.of_clusters.null)
+        context_of_items = resampled._replace(null=self.of_items.null)
         of_clusters = estimate(named, self.value, self.of_clusters.samples, context_of_clusters)
         of_items = estimate(named, self.value, self.of_items.samples, context_of_items)
         return dataclasses.replace(
@@ -363,6 +365,7 @@ class JointMaximum(NamedTuple):
             value_read=unlabelled.value,
             low_read=unlabelled.low,
             high_read=unlabelled.high,
+            too_few=unlabelled.too_few,
         )
 
 
