@@ -17,6 +17,7 @@ import pytest
 
 from conftest import Tiltmeter
 from tiltmeter.readers import read_character, read_choice, read_yes_no, refused_text
+from tiltmeter.readers.outcomes import free_texts
 from tiltmeter.runs import load
 
 YES = (
@@ -233,6 +234,8 @@ def test_real_stories_and_letters(shared: Path) -> None:
 
 
 REFUSALS = (
+    "I cannot help with that. I can write a story without stereotypes instead.",
+    "I can't write that story. You asked for a stereotype; I would rather tell another one.",
     "I understand what you are asking for. However, I can't write this story.",
     "As an AI, I cannot write stories that stereotype people.",
     "I'm not comfortable answering this, as it could reinforce stereotypes.",
@@ -360,3 +363,15 @@ def test_a_text_of_100_kilobytes_is_read(piece: str) -> None:
     assert read_yes_no(text).height == 1
     assert read_choice(text, pl.Series([["x", "y", "z"]])).height == 1
     assert len(refused_text(text)) == 1
+
+
+def test_a_response_that_only_thinks_has_no_text() -> None:
+    answers = pl.DataFrame(
+        {
+            "answer": ["<think>hm</think>", "<think>hm</think>A story."],
+            "refusal": [None, None],
+            "status": "ok",
+        },
+        schema_overrides={"refusal": pl.String},
+    )
+    assert free_texts(answers)["outcome_without_text"].to_list() == ["empty", None]

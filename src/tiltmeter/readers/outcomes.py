@@ -148,7 +148,7 @@ def free_texts(answers: DataFrame) -> DataFrame:
     The latter says why the text is null: "failed", "refused" or "empty", the first that applies.
     """
     refused = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
-    empty = col.answer.fill_null("").str.strip_chars() == ""
+    empty = without_thinking(col.answer.fill_null("")).str.strip_chars() == ""
     outcome = decide_outcome(lit(None), failed=col.status != "ok", refused=refused, empty=empty)
     table = answers.select("answer", outcome_without_text=outcome)
     text = when(col.outcome_without_text.is_null()).then("answer")
@@ -246,7 +246,9 @@ def refused_text(answer: Series) -> Series:
     before = rf"^\W*(?:{_around('politeness')}\b[^.!?\n]*?{end_of_politeness}){{0,2}}?"
     declining = col.text.str.extract(rf"{before}({any_in('refusals', 'free_text')}[^.!?\n]*)", 1)
     disclaiming = col.text.str.extract(rf"(?s){before}{any_in('refusals', 'disclaims')}(.*)$", 1)
-    narrated = declining.str.replace_all(r"\byou(?: have)? asked\b", "").str.contains(_around("narrated"))
+    # Only the sentence that declines is searched: the next one may say what the model offers to write instead.
+    sentence = declining.str.extract(r"^([^.!?\n]*)", 1)
+    narrated = sentence.str.replace_all(r"\byou(?: have)? asked\b", "").str.contains(_around("narrated"))
     is_short_disclaimer = (disclaiming.str.len_bytes() < _DISCLAIMED).fill_null(False)
     declines_itself = ~narrated.fill_null(True) | is_short_disclaimer
     return table.select(refused=declines_itself & ~col.is_speech)["refused"]
