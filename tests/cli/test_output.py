@@ -194,9 +194,10 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
     grades = (
         load(tmp_path / "run")
         .grades.filter(pl.col("wording").is_null())
-        .select("model", "part", "metric", "normalised")
+        .select("model", "part", "metric", "group", "group_2", "normalised")
     )
-    findings = findings.join(grades, on=["model", "part", "metric"])
+    keys = ["model", "part", "metric", "group", "group_2"]
+    findings = findings.join(grades, on=keys, nulls_equal=True)
     means = dict(
         findings.join(graded, on=["part", "metric"])
         .group_by("model")
