@@ -187,10 +187,10 @@ def test_comparisons_are_complete_at_any_width(at_width: Call, sides: tuple[str,
         assert sides[4] in printed
         for row in rows:
             numbers = [number(row[name]) for name in ("first", "second", "difference")]
-            assert (
-                f"{row['part']} {row['metric']} {' '.join(numbers)} {interval(row['low'], row['high'])}"
-                in plain(printed)
-            )
+            groups = " minus ".join(filter(None, (row["group"], row["group_2"])))
+            metric = f"{row['metric']} ({groups})" if groups else row["metric"]
+            line = f"{row['part']} {metric} {' '.join(numbers)} {interval(row['low'], row['high'])}"
+            assert line in plain(printed)
 
 
 LISTINGS = {

@@ -94,6 +94,11 @@ def key_findings(run: Path, model: str) -> pl.DataFrame:
     return load(run).findings.filter("key", model=model)
 
 
+def name_of(row: dict[str, Any]) -> str:
+    """Return the name of a finding in a tracker."""
+    return ".".join(filter(None, (row["part"], row["metric"], row["group"], row["group_2"])))
+
+
 def test_mlflow_has_a_run_for_each_model(run: Path, environment: dict[str, str]) -> None:
     uri = (run.parent / "tracked").as_uri()
     quiet = {"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
@@ -102,7 +107,7 @@ def test_mlflow_has_a_run_for_each_model(run: Path, environment: dict[str, str])
     for tracked_run in tracked_runs:
         findings = key_findings(run, tracked_run["tags"]["model"])
         expected = {
-            f"{row['part']}.{row['metric']}{end}": row[name]
+            f"{name_of(row)}{end}": row[name]
             for row in findings.iter_rows(named=True)
             for end, name in (("", "estimate"), ("_low", "low"), ("_high", "high"))
         }
@@ -136,7 +141,7 @@ def test_wandb_has_the_key_findings_of_one_model(run: Path, environment: dict[st
     record = called(WANDB, run, environment, **variables)
     assert home in Path(record["place"]).parents
     for row in key_findings(run, "sim/mild").iter_rows(named=True):
-        name = f"{row['part']}.{row['metric']}"
+        name = name_of(row)
         values = [json.loads(record["summary"][f"{name}{end}"]) for end in ("", "_low", "_high")]
         assert values == pytest.approx([row["estimate"], row["low"], row["high"]])
         assert json.loads(record["summary"][f"mark.{name}"]) == row["mark"]

@@ -86,7 +86,7 @@ def test_a_number_of_the_baseline_that_is_missing_does_not_pass(two_models: Run,
     )
     verdict = gate(lacking, ONLY, two_models)
     assert verdict.exit_code == 1
-    gone = "gest_creative/character_share"
+    gone = "gest_creative/character_share (male)"
     assert {(failure.model, failure.number) for failure in verdict.failures} == {
         ("sim/fair", gone),
         ("sim/biased", gone),

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
+from tiltmeter.comparisons import is_about_missing
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Model, create_model
 from tiltmeter.probes._listing import PROBES
@@ -70,9 +71,8 @@ def counted_attempts(run: tm.Run) -> dict[str, int]:
 
     Findings of benchmarks are about one role each, so roles are added.
     """
-    counted = run.findings.select("part", "context", attempts=pl.sum_horizontal(OUTCOMES)).drop_nulls(
-        "attempts"
-    )
+    of_method = run.findings.filter(~is_about_missing())
+    counted = of_method.select("part", "context", attempts=pl.sum_horizontal(OUTCOMES)).drop_nulls("attempts")
     of_contexts = (
         counted.filter(pl.col.context.ne_missing("baseline"))
         .group_by("part", "context")

@@ -40,7 +40,7 @@ class AssociationDefinition(Definition):
 
 DEFAULT: Final = AssociationDefinition(
     "default",
-    4,
+    5,
     counterbalanced=True,
     deals_names=True,
     strict_guards=True,

@@ -114,7 +114,10 @@ def interval_of(rows: DataFrame, name: str = "interval") -> Column:
 
 
 def metric_of(rows: DataFrame) -> Column:
-    """Return the metric names with their group, context and wording as one block column."""
-    about = pl.concat_str("group", "context", "wording", separator=", ", ignore_nulls=True)
+    """Return the metric names with their groups, context and wording as one block column."""
+    groups = pl.concat_str("group", "group_2", separator=" minus ", ignore_nulls=True)
+    about = pl.concat_str(
+        when(groups != "").then(groups), "context", "wording", separator=", ", ignore_nulls=True
+    )
     metric = when(about != "").then(pl.format("{} ({})", metric_name(), about)).otherwise(metric_name())
     return Column("metric", rows.select(metric).to_series().to_list(), "name")

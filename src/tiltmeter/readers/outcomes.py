@@ -246,7 +246,7 @@ def refused_text(answer: Series) -> Series:
     before = rf"^\W*(?:{_around('politeness')}\b[^.!?\n]*?{end_of_politeness}){{0,2}}?"
     declining = col.text.str.extract(rf"{before}({any_in('refusals', 'free_text')}[^.!?\n]*)", 1)
     disclaiming = col.text.str.extract(rf"(?s){before}{any_in('refusals', 'disclaims')}(.*)$", 1)
-    # Only the sentence that declines is searched: the next one may say what the model offers to write instead.
+    # Only the sentence that declines is searched: the next one may say what the model offers instead.
     sentence = declining.str.extract(r"^([^.!?\n]*)", 1)
     narrated = sentence.str.replace_all(r"\byou(?: have)? asked\b", "").str.contains(_around("narrated"))
     is_short_disclaimer = (disclaiming.str.len_bytes() < _DISCLAIMED).fill_null(False)
