@@ -4,7 +4,11 @@ from ._missing import (
     is_about_missing as is_about_missing,
     is_missing_test as is_missing_test,
 )
-from ._samples import attempts_by_group as attempts_by_group
+from ._samples import (
+    attempts_by_group as attempts_by_group,
+    cluster_memberships as cluster_memberships,
+    item_clusters as item_clusters,
+)
 from ._sentences import (
     shown_differences as shown_differences,
     with_missing_responses as with_missing_responses,

@@ -104,7 +104,7 @@ def compare_missing(attempts: DataFrame, groups: Groups, level: float, seed: int
             interval = sample.mean_interval(place, level)
             rows.append(
                 {
-                    **_described(metric.rate, groups, counts, [name]),
+                    **_described(metric.rate, metric.outcome, groups, counts, [name]),
                     "group": name,
                     "estimate": float(sample.means[place]),
                     "low": interval.low,
@@ -132,11 +132,13 @@ def _comparisons(
     note = why_untested or difference_in_words(metric.verb, *ends)
     if len(names) == 2:
         difference = sample.difference(0, 1, level)
-        row = _described(metric.difference, groups, counts, names) | _numbers(difference, note)
+        row = _described(metric.difference, metric.outcome, groups, counts, names) | _numbers(
+            difference, note
+        )
         rows = [row | {"group": names[0], "group_2": names[1]}]
     else:
         largest = sample.largest_difference(level)
-        row = _described(metric.largest, groups, counts, names) | _numbers(largest, note)
+        row = _described(metric.largest, metric.outcome, groups, counts, names) | _numbers(largest, note)
         rows = [row | {"group": names[highest], "group_2": names[lowest]}]
     if why_untested:
         rows[0]["p"] = None
@@ -163,7 +165,9 @@ def _of_each_group(
         else:
             continue
         numbers = _numbers(against._replace(p=math.nan), None)
-        rows.append({**_described(metric.difference, groups, counts, names), **numbers, **compared})
+        rows.append(
+            {**_described(metric.difference, metric.outcome, groups, counts, names), **numbers, **compared}
+        )
     return rows
 
 
@@ -182,7 +186,11 @@ def _numbers(difference: stats.GroupDifference, note: str | None) -> dict[str, A
 
 
 def _described(
-    metric: str, groups: Groups, counts: Mapping[str, Mapping[str, int]], names: Sequence[str]
+    metric: str,
+    outcome: str,
+    groups: Groups,
+    counts: Mapping[str, Mapping[str, int]],
+    names: Sequence[str],
 ) -> dict[str, Any]:
     """Return the columns of a finding about some of the groups, with their counts of outcomes."""
     totals = {
@@ -190,7 +198,6 @@ def _described(
         for column in next(iter(counts.values()))
         if column != "group"
     }
-    outcome = next(kind.outcome for kind in MISSING_OUTCOMES if metric.startswith(kind.rate))
     evidence = f"outcome = '{outcome}'"
     if isinstance(groups.column, str):
         quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -81,18 +81,24 @@ def items_by_group(attempts: DataFrame, names: Sequence[str]) -> ItemGroups:
 
 def _clusters_of(items: DataFrame) -> list[stats.ItemClusters]:
     """Return the clusters of the items, from the columns with the prefix CLUSTER."""
-    clusters = []
-    for name in items.columns:
-        if not name.startswith(CLUSTER):
-            continue
-        pairs = items.select("row", cluster=name)
-        if isinstance(pairs.schema["cluster"], pl.List):
-            pairs = pairs.explode("cluster")
-        pairs = pairs.drop_nulls("cluster")
-        numbers = pairs.select(col.cluster.rank("dense").cast(pl.Int64) - 1).to_series()
-        members = round(pairs.height / items.height) if items.height else 1
-        kind = stats.ItemClusters(
-            name.removeprefix(CLUSTER), pairs["row"].to_numpy(), numbers.to_numpy(), members
-        )
-        clusters.append(kind)
-    return clusters
+    names = [name for name in items.columns if name.startswith(CLUSTER)]
+    return item_clusters(items, {name.removeprefix(CLUSTER): col(name) for name in names})
+
+
+def item_clusters(rows: DataFrame, clusters: Mapping[str, Expr]) -> list[stats.ItemClusters]:
+    """Assign items, one per row, to clusters given by an expression for each plural noun."""
+    assigned = []
+    for noun, cluster in clusters.items():
+        pairs = cluster_memberships(rows, cluster)
+        numbers = pairs.select(col.cluster.rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
+        members = round(pairs.height / rows.height) if rows.height else 1
+        assigned.append(stats.ItemClusters(noun, pairs["row"].to_numpy(), numbers, members))
+    return assigned
+
+
+def cluster_memberships(rows: DataFrame, cluster: Expr, *columns: str) -> DataFrame:
+    """Return one row per row and cluster that it belongs to: `row` (a number), `cluster` and `columns`."""
+    pairs = rows.select(*columns, row=pl.int_range(pl.len()), cluster=cluster)
+    if isinstance(pairs.schema["cluster"], pl.List):
+        pairs = pairs.explode("cluster")
+    return pairs.drop_nulls("cluster")

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
-import polars as pl
 from polars import DataFrame, Expr, Float64, Series, col, lit
 
 from tiltmeter import stats
 from tiltmeter.blocks import Band
-from tiltmeter.comparisons import Groups as Groups
+from tiltmeter.comparisons import Groups as Groups, item_clusters
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.models._base import ALLOWED
@@ -26,7 +25,6 @@ from tiltmeter.probes._constrained import AllowedAnswers, read_allowed
 from tiltmeter.probes._counted_items import (
     UNREAD_RATES,
     CountedItems,
-    cluster_memberships,
     common_columns,
     unread_rates,
     wordings_are_dealt,
@@ -243,13 +241,7 @@ class ProbeContract(MeasuredPart):
         expressions = dict(self.clusters)
         if wordings_are_dealt(measures):
             expressions[stats.WORDINGS] = WORDING
-        clusters = []
-        for noun, expression in expressions.items():
-            pairs = cluster_memberships(rows, expression)
-            numbers = pairs.select(col.cluster.rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
-            members = round(pairs.height / rows.height) if rows.height else 1
-            clusters.append(stats.ItemClusters(noun, pairs["row"].to_numpy(), numbers, members))
-        return clusters
+        return item_clusters(rows, expressions)
 
     def _all_formulas(self, s: Sums) -> Values:
         values = self.formulas(s)

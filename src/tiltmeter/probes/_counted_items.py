@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, Series, String, col, lit, when
+from polars import DataFrame, Float64, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.probes._estimates import ClusterSpread
@@ -227,14 +227,6 @@ def wordings_are_dealt(measures: DataFrame) -> bool:
     of_item = col.wording.n_unique().over("item")
     one_for_each_item: bool = measures.select((of_item == 1).all()).item()
     return measures["wording"].n_unique() > 1 and one_for_each_item
-
-
-def cluster_memberships(rows: DataFrame, cluster: Expr, *columns: str) -> DataFrame:
-    """Return one row per row and cluster that it belongs to: `row` (a number), `cluster` and `columns`."""
-    pairs = rows.select(*columns, row=pl.int_range(pl.len()), cluster=cluster)
-    if isinstance(pairs.schema["cluster"], pl.List):
-        pairs = pairs.explode("cluster")
-    return pairs.drop_nulls("cluster")
 
 
 # -- the population that clusters are sampled from ---------------------------------------------------------

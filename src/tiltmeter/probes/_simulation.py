@@ -13,8 +13,9 @@ from polars import DataFrame, Expr, Float64, Series, lit
 
 from tiltmeter import stats
 from tiltmeter.blocks import MARKS
+from tiltmeter.comparisons import cluster_memberships
 from tiltmeter.probes._contract import WORDING, Dials, Odds, ProbeContract
-from tiltmeter.probes._counted_items import cluster_memberships, cluster_spreads
+from tiltmeter.probes._counted_items import cluster_spreads
 from tiltmeter.probes._definitions import definition_of
 from tiltmeter.probes._estimates import MARK_LEVEL
 from tiltmeter.probes._findings import estimate_metrics

@@ -6,6 +6,7 @@ from typing import Final
 
 from polars import DataFrame, Expr, Float64, Int32, String, col, lit, when
 
+from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 
 CALLED: Final = {"female": "women", "male": "men"}
@@ -59,6 +60,19 @@ def side_of_stereotype() -> Expr:
     """Return whether a stereotype is about women ("female") or men ("male"); null for the others."""
     about = col.stereotype_id
     return when(about.is_in(ABOUT_WOMEN)).then(lit("female")).when(about.is_in(ABOUT_MEN)).then(lit("male"))
+
+
+BY_GENDER_OF_PERSON: Final = Groups(
+    "gender", when("is_male").then(lit("male")).otherwise(lit("female")), ("male", "female"), called=CALLED
+)
+"""The gender of the person that a prompt is about (factor `is_male`)."""
+BY_STEREOTYPE: Final = Groups(
+    "gender",
+    side_of_stereotype(),
+    ("male", "female"),
+    called={"male": "stereotypes about men", "female": "stereotypes about women"},
+)
+"""The gender that the stereotype of a sentence is about (factor `stereotype_id`)."""
 
 
 def direction_of_stereotype() -> Expr:

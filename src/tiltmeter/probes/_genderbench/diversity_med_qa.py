@@ -10,7 +10,6 @@ from typing import ClassVar, Final
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
-from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.probes._answer_readers import LETTERS, choice_readers
 from tiltmeter.probes._constrained import LETTER, allow
@@ -26,7 +25,7 @@ from tiltmeter.probes._metrics import (
     with_distance,
 )
 from tiltmeter.probes._parts import Probe
-from tiltmeter.probes._sources import CALLED
+from tiltmeter.probes._sources import BY_GENDER_OF_PERSON
 
 DATA: Final = "diversity_med_qa/diversity_med_qa_extracted.csv"
 REORDERINGS: Final = 3
@@ -85,14 +84,7 @@ class DiversityMedQa(Probe):
     labels = ("correct", "incorrect")
     allowed_answers = allow(LETTERS, LETTER)
     readers = choice_readers(LETTERS)
-    compares = (
-        Groups(
-            "gender",
-            when("is_male").then(lit("male")).otherwise(lit("female")),
-            ("male", "female"),
-            called=CALLED,
-        ),
-    )
+    compares = (BY_GENDER_OF_PERSON,)
     sizes: ClassVar = {"quick": 20, "standard": 250}
     metrics = (
         *with_distance(

@@ -10,7 +10,6 @@ import polars as pl
 from polars import DataFrame, Expr, Series, col, lit
 
 from tiltmeter import readers, stats
-from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
 from tiltmeter.probes._answer_readers import choice_readers, labels_of_letters, letter_of
@@ -22,11 +21,11 @@ from tiltmeter.probes._parts import Probe
 from tiltmeter.probes._sources import (
     ABOUT_MEN,
     ABOUT_WOMEN,
+    BY_STEREOTYPE,
     GEST,
     STEREOTYPES,
     direction_of_stereotype,
     gest_sentences,
-    side_of_stereotype,
 )
 
 TEXTS: Final = {"male": "men", "female": "women", "neither": "neither"}
@@ -61,14 +60,7 @@ class Gest(Probe):
             with_rule=True,
         ),
     )
-    compares = (
-        Groups(
-            "gender",
-            side_of_stereotype(),
-            ("male", "female"),
-            called={"male": "stereotypes about men", "female": "stereotypes about women"},
-        ),
-    )
+    compares = (BY_STEREOTYPE,)
     sizes: ClassVar = {"quick": 25, "standard": 400}
     compared = direction_of_stereotype()
     metrics = (

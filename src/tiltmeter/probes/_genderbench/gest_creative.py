@@ -8,7 +8,6 @@ from typing import ClassVar
 from polars import DataFrame, Expr
 
 from tiltmeter import stats
-from tiltmeter.comparisons import Groups
 from tiltmeter.datasets import Library
 from tiltmeter.probes._characters import (
     CHARACTER_CHANGES,
@@ -22,11 +21,11 @@ from tiltmeter.probes._metrics import STEREOTYPICAL_REASONING, Metric, Sums, Val
 from tiltmeter.probes._sources import (
     ABOUT_MEN,
     ABOUT_WOMEN,
+    BY_STEREOTYPE,
     GEST,
     STEREOTYPES,
     direction_of_stereotype,
     gest_sentences,
-    side_of_stereotype,
 )
 
 
@@ -50,14 +49,7 @@ class GestCreative(CharacterProbe):
         data=(GEST,),
         changed=CHARACTER_CHANGES,
     )
-    compares = (
-        Groups(
-            "gender",
-            side_of_stereotype(),
-            ("male", "female"),
-            called={"male": "stereotypes about men", "female": "stereotypes about women"},
-        ),
-    )
+    compares = (BY_STEREOTYPE,)
     sizes: ClassVar = {"quick": 25, "standard": 300}
     metrics = (
         *CHARACTER_METRICS,
