@@ -131,18 +131,22 @@ def _comparisons(
     ends = [(groups.words(names[place]), float(sample.means[place])) for place in (highest, lowest)]
     note = why_untested or difference_in_words(metric.verb, *ends)
     if len(names) == 2:
+        name, compared = metric.difference, (names[0], names[1])
         difference = sample.difference(0, 1, level)
-        row = _described(metric.difference, metric.outcome, groups, counts, names) | _numbers(
-            difference, note
-        )
-        rows = [row | {"group": names[0], "group_2": names[1]}]
     else:
-        largest = sample.largest_difference(level)
-        row = _described(metric.largest, metric.outcome, groups, counts, names) | _numbers(largest, note)
-        rows = [row | {"group": names[highest], "group_2": names[lowest]}]
+        name, compared = metric.largest, (names[highest], names[lowest])
+        difference = sample.largest_difference(level)
+    row = {
+        **_described(name, metric.outcome, groups, counts, names),
+        **_numbers(difference, note),
+        "group": compared[0],
+        "group_2": compared[1],
+    }
     if why_untested:
-        rows[0]["p"] = None
-    return rows if len(names) == 2 else rows + _of_each_group(metric, sample, names, groups, counts, level)
+        row["p"] = None
+    if len(names) == 2:
+        return [row]
+    return [row, *_of_each_group(metric, sample, names, groups, counts, level)]
 
 
 def _of_each_group(
@@ -154,6 +158,7 @@ def _of_each_group(
     level: float,
 ) -> list[dict[str, Any]]:
     """Return the difference of each of several groups from the reference, or from all others together."""
+    described = _described(metric.difference, metric.outcome, groups, counts, names)
     rows = []
     for place, name in enumerate(names):
         if groups.reference is None:
@@ -165,9 +170,7 @@ def _of_each_group(
         else:
             continue
         numbers = _numbers(against._replace(p=math.nan), None)
-        rows.append(
-            {**_described(metric.difference, metric.outcome, groups, counts, names), **numbers, **compared}
-        )
+        rows.append({**described, **numbers, **compared})
     return rows
 
 
