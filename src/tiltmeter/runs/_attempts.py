@@ -39,7 +39,7 @@ class Unanalysable(NotRun):
     def __init__(self, part: str, error: Exception) -> None:
         message = printable(redacted(" ".join(str(error).split())), one_line=True)
         is_input = isinstance(error, InputError)
-        reason = message if is_input else f"{type(error).__name__}: {message}"
+        reason = message if is_input else f"{type(error).__name__}: {message}; correct its analysis"
         super().__init__(f"its responses could not be analysed, so none is asked for: {reason}")
         self.for_study = InputError(message if is_input else f"{part}: {self}")
         """What to raise if no part of the study can be analysed."""
