@@ -12,6 +12,8 @@ from perf.studies.study import Claim
 MODULES: Final = (
     "probe_coverage",
     "few_items",
+    "group_sizes",
+    "planted_refusals",
     "populations",
     "planted_associations",
     "compared_models",

@@ -12,10 +12,11 @@ PRECISE = 0.02
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Format a value with a typographic minus sign; a missing value becomes a dash."""
+    """Format a value with a typographic minus sign and sign of infinity; a missing value becomes a dash."""
     if value is None or math.isnan(value):
         return "–"
-    return f"{value:z.{digits}f}".replace("-", "−")
+    written = f"{value:z.{digits}f}"
+    return written.replace("-", "−").replace("inf", "∞")
 
 
 def percent_digits(low: float | None, high: float | None) -> int:

@@ -161,6 +161,7 @@ UNITS: Mapping[str, tuple[float | None, float | None]] = {
     "share": (0.0, 1.0),
     "difference": (-1.0, 1.0),  # of shares
     "ratio": (0.0, 1.0),
+    "quotient": (0.0, None),  # of the means of two groups
     "count": (0.0, None),  # an integer
     "score": (None, None),
     "p": (0.0, 1.0),

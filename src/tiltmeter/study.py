@@ -16,7 +16,7 @@ import polars as pl
 from polars import DataFrame, Float64, Series, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter.comparisons import Groups, attempts_by_group
+from tiltmeter.comparisons import Groups, Outcome, attempts_by_group
 from tiltmeter.definitions import GENERAL, Definition
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.models import Classifier, Encoder, Message, Sampling
@@ -37,6 +37,7 @@ from tiltmeter.schema import (
 if TYPE_CHECKING:
     from tiltmeter.blocks import Table
     from tiltmeter.datasets import Library
+    from tiltmeter.features import Feature
 
 
 class NotRun(Exception):
@@ -57,6 +58,26 @@ def find_encoder(name: str, library: Library) -> str:
         return str(encoder_folder(library)) if name in ENCODERS else name
     except DataUnavailable as error:
         raise NotRun(f"the encoder {name} is not available: {error.reason}; {error.remedy}") from error
+
+
+def open_unloaded_features(names: Sequence[str], library: Library) -> Sequence[Feature]:
+    """Open features without loading the weights of their models, to see whether they can be used.
+
+    Raises
+    ------
+    InputError, ProviderError, NotRun
+        A feature or its model is not available.
+    """
+    from tiltmeter.features import open_features
+    from tiltmeter.models._text_models import SentenceEncoder, TextClassifier
+
+    def encoder(name: str) -> SentenceEncoder:
+        return SentenceEncoder(find_encoder(name, library), store=None)
+
+    def classifier(name: str) -> TextClassifier:
+        return TextClassifier(name, store=None)
+
+    return open_features(names, encoder=encoder, classifier=classifier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +378,8 @@ class Part(ABC):
     """Catalogue names of the external data that the part reads."""
     harms: Sequence[str] = ()
     """Harms that the key findings measure."""
+    labels: Sequence[str] = ()
+    """Labels that a response can have; empty if a text is read in another way."""
     sizes: ClassVar[Mapping[str, int | float]] = {}
     """Limits for the sizes "quick" and "standard"; a size without an entry, and "full", means all items."""
     contrasts_unpaired: bool = False
@@ -394,6 +417,14 @@ class Part(ABC):
         """Return the attributes that the part varies, with their groups.
 
         Missing responses are compared between the groups of each. By default there are none.
+        """
+        return ()
+
+    def compared_labels(self, settings: Settings) -> Sequence[Outcome]:
+        """Return the labels of the part as outcomes, with values that are expressions over the measures.
+
+        The part has its own findings for their means and overall differences. A run adds the differences of
+        several groups from each other, and the comparisons that the user asks for. By default there are none.
         """
         return ()
 

@@ -140,6 +140,91 @@ def test_the_interval_of_independent_rates_is_newcombes() -> None:
     assert (difference.low, difference.high) == pytest.approx((float(newcombe.low), float(newcombe.high)))
 
 
+# -- ratios and slopes -------------------------------------------------------------------------------------
+
+
+def of_counts(counts: list[int], sizes: list[int]) -> GroupSample:
+    """Return a sample of successes of items in several independent groups."""
+    membership = np.eye(len(sizes))[np.repeat(np.arange(len(sizes)), sizes)]
+    is_case = np.concatenate([np.arange(size) < count for count, size in zip(counts, sizes, strict=True)])
+    return GroupSample.of(membership * is_case[:, None], membership)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.data())
+def test_a_ratio_lies_in_its_interval_and_is_the_inverse_of_the_reverse(
+    n: int, m: int, data: st.DataObject
+) -> None:
+    a, c = data.draw(st.integers(0, n)), data.draw(st.integers(0, m))
+    ratio = independent((a, n), (c, m)).mean_ratio(0, 1, LEVEL)
+    reverse = independent((c, m), (a, n)).mean_ratio(0, 1, LEVEL)
+    assert 0 <= ratio.low <= ratio.high
+    if a and c:
+        assert ratio.low <= ratio.estimate <= ratio.high
+        assert ratio.estimate == pytest.approx(1 / reverse.estimate)
+        assert ratio.high == pytest.approx(1 / reverse.low)
+    if not c:
+        assert np.isnan(ratio.estimate)
+        assert ratio.high == np.inf
+
+
+@pytest.mark.parametrize("sizes", [(20, 20), (20, 200), (200, 200)])
+@pytest.mark.parametrize("rates", [(0.05, 0.05), (0.05, 0.2), (0.5, 0.9), (0.9, 0.9)])
+def test_the_interval_of_a_ratio_contains_the_true_ratio(
+    sizes: tuple[int, int], rates: tuple[float, float]
+) -> None:
+    """By enumeration of all tables with a chance above one in a million."""
+    (n, m), (first, second) = sizes, rates
+    of_first = scipy_stats.binom.pmf(np.arange(n + 1), n, first)
+    of_second = scipy_stats.binom.pmf(np.arange(m + 1), m, second)
+    covered, total = 0.0, 0.0
+    for a in np.flatnonzero(of_first > 1e-3):
+        for c in np.flatnonzero(of_second > 1e-3):
+            chance = float(of_first[a] * of_second[c])
+            ratio = independent((int(a), n), (int(c), m)).mean_ratio(0, 1, LEVEL)
+            covered += chance * (ratio.low <= first / second <= ratio.high)
+            total += chance
+    assert covered / total >= 0.93
+
+
+def test_the_ratio_of_values_that_may_be_negative_is_missing() -> None:
+    sample = GroupSample.of([[1.0, -2.0]] * 20, np.ones((20, 2)), is_rate=False)
+    assert np.isnan(sample.mean_ratio(0, 1, LEVEL).estimate)
+
+
+@given(st.integers(2, 40), st.integers(2, 40), st.data())
+def test_the_slope_of_two_groups_one_apart_is_their_difference(n: int, m: int, data: st.DataObject) -> None:
+    a, c = data.draw(st.integers(0, n)), data.draw(st.integers(0, m))
+    sample = independent((a, n), (c, m))
+    assert sample.slope([1, 0], LEVEL) == pytest.approx(sample.difference(0, 1, LEVEL))
+
+
+def test_the_slope_is_that_of_the_regression_over_the_attempts() -> None:
+    sizes, counts, ages = [20, 60, 40], [5, 20, 16], [20, 40, 80]
+    slope = of_counts(counts, sizes).slope(ages, LEVEL)
+    responses = np.concatenate([np.arange(size) < count for count, size in zip(counts, sizes, strict=True)])
+    expected = scipy_stats.linregress(np.repeat(ages, sizes), responses.astype(float))
+    assert slope.estimate == pytest.approx(expected.slope)
+    assert slope.p == pytest.approx(expected.pvalue, rel=0.3)
+    assert slope.low < slope.estimate < slope.high
+
+
+@pytest.mark.parametrize("rates", [(0.3, 0.3, 0.3), (0.2, 0.4, 0.6)])
+def test_the_interval_of_a_slope_contains_the_true_slope(rates: tuple[float, ...]) -> None:
+    rng = np.random.default_rng(2)
+    sizes, covered, significant = [20, 20, 20], 0, 0
+    for _ in range(200):
+        slope = of_counts([int(rng.binomial(20, rate)) for rate in rates], sizes).slope([1, 2, 3], LEVEL)
+        covered += slope.low <= (rates[2] - rates[0]) / 2 <= slope.high
+        significant += slope.p <= 0.05
+    assert covered >= 180  # 190 are expected; 180 or more in 99.8% of cases
+    assert significant <= 19 if rates[0] == rates[2] else significant >= 100
+
+
+def test_a_slope_needs_a_number_for_each_group() -> None:
+    with pytest.raises(ValueError, match="one finite number for each group"):
+        of_counts([1, 2], [10, 10]).slope([1, np.nan], LEVEL)
+
+
 # -- behaviour ---------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, Expr, col, lit, when
 
-from tiltmeter.comparisons import Groups, attempts_by_group
+from tiltmeter.comparisons import COMPARED, Groups, attempts_by_group
 
 FIRST: Final = "named first"
 """End of the attribute by which stories are compared if each is about all groups."""
@@ -37,7 +37,8 @@ def descriptions_by_group(
     ------
     The declaration of the groups, and the attempts (see `Part.outcomes_by_group`).
     """
-    stories = measures.select("attempt", "item", story="outcome")
+    further = [name for name in measures.columns if name.startswith(COMPARED)]
+    stories = measures.select("attempt", "item", *further, story="outcome")
     descriptions = lists.join(stories, on="attempt", how="left", maintain_order="left")
     has_story = col.story == "answered"
     is_missing = has_story & (col.status == "missing")
@@ -56,7 +57,8 @@ def descriptions_by_group(
         by_first = _groups(f"{category}, {FIRST}", "stories that name a {} character first", lists)
         by_first = replace(by_first, clusters=_varying(of_first, without_stories))
         yield by_first, attempts_by_group(of_first, by_first)
-        descriptions = descriptions.filter(has_story)
+        # Both groups have the same story, so that what is measured on a whole story cannot differ.
+        descriptions = descriptions.filter(has_story).drop(further)
     by_group = _groups(category, "{} characters", lists)
     by_group = replace(by_group, clusters=_varying(descriptions, samples))
     yield by_group, attempts_by_group(descriptions, by_group)

@@ -38,7 +38,16 @@ from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import decide_outcome, free_texts
 from tiltmeter.schema import DESIGN, EXAMPLES, FINDINGS, MEASURES, TO_LABEL, StageTable, conform
 from tiltmeter.stats import ExpectedError
-from tiltmeter.study import NO_TOOLS, Part, RunView, Settings, Stage, Tools, find_encoder
+from tiltmeter.study import (
+    NO_TOOLS,
+    Part,
+    RunView,
+    Settings,
+    Stage,
+    Tools,
+    find_encoder,
+    open_unloaded_features,
+)
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
@@ -96,14 +105,14 @@ class Answers(Part):
         Tables `measures` (with the columns `value:FEATURE`, `baseline:FEATURE` and `without names:FEATURE`
         for each feature; see `benchmarks.tables`), `unscored`, `clusters`, `further`.
         """
-        from tiltmeter.features import measure_features, open_features
+        from tiltmeter.features import columns_without_value, measure_features, open_features
 
         options = options_of(settings)
         outcome_without_text, texts = free_texts(answers)
         has_baselines = "baseline" in answers.columns and answers["baseline"].count() > 0
         features = open_features(options.features, encoder=tools.encoder, classifier=tools.classifier)
         measured = measure_features(features, texts, answers["baseline"] if has_baselines else None)
-        for sentence in _features_without_value(measured, texts.count()):
+        for sentence in columns_without_value(measured, texts.count()):
             tools.problem(sentence)
         tables = {"unscored": _unscored(measured)}
         answers = with_groups(answers, options)
@@ -524,18 +533,11 @@ def check_features(options: BenchmarkOptions, library: Library, rows: DataFrame)
     InputError, ProviderError, NotRun
         A feature or its model is not available, or it needs baselines that the benchmark does not have.
     """
-    from tiltmeter.features import open_features
-    from tiltmeter.models._text_models import SentenceEncoder, TextClassifier
-
-    def encoder(name: str) -> SentenceEncoder:
-        return SentenceEncoder(find_encoder(name, library), store=None)
-
-    def classifier(name: str) -> TextClassifier:
-        return TextClassifier(name, store=None)
+    from tiltmeter.models._text_models import SentenceEncoder
 
     if options.clusters is not None or "cosine" in options.also:
-        encoder(options.encoder)
-    features = open_features(options.features, encoder=encoder, classifier=classifier)
+        SentenceEncoder(find_encoder(options.encoder, library), store=None)
+    features = open_unloaded_features(options.features, library)
     if rows["baseline"].count():
         return features
     for feature in features:
@@ -545,25 +547,6 @@ def check_features(options: BenchmarkOptions, library: Library, rows: DataFrame)
                 "have; remove it"
             )
     return features
-
-
-def _features_without_value(measured: Measured, texts: int) -> Iterator[str]:
-    """Yield a sentence for each column of a feature that has no value for any of the texts."""
-    if not texts:
-        return
-    for column in measured.values:
-        if column.count():
-            continue
-        reasons = (
-            reason
-            for feature, reason in measured.reasons.items()
-            if f"{column.name}_".startswith(f"{feature}_")
-        )
-        reason = next(reasons, "it returned nothing")
-        yield (
-            f"the feature {column.name} has no value for any of {texts:,} answers ({reason}); "
-            "correct it or remove it"
-        )
 
 
 def _unscored(measured: Measured) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
-from polars import DataFrame, col, when
+from polars import DataFrame, col, lit, when
 
 from tiltmeter.blocks import Block, Column, Kind, Table, Text, columns_of
 from tiltmeter.comparing._differences import UNJUDGED
@@ -115,7 +115,9 @@ def interval_of(rows: DataFrame, name: str = "interval") -> Column:
 
 def metric_of(rows: DataFrame) -> Column:
     """Return the metric names with their groups, context and wording as one block column."""
-    groups = pl.concat_str("group", "group_2", separator=" minus ", ignore_nulls=True)
+    sign = when(col.metric.str.ends_with("_ratio")).then(lit(" to ")).otherwise(lit(" minus "))
+    second_group = when(col.group_2.is_not_null()).then(pl.concat_str(sign, "group_2"))
+    groups = pl.concat_str("group", second_group, ignore_nulls=True)
     about = pl.concat_str(
         when(groups != "").then(groups), "context", "wording", separator=", ", ignore_nulls=True
     )

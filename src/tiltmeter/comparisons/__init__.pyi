@@ -4,7 +4,18 @@ from ._missing import (
     is_about_missing as is_about_missing,
     is_missing_test as is_missing_test,
 )
+from ._options import (
+    COMPARED_PARAMS as COMPARED_PARAMS,
+    LENGTH as LENGTH,
+    ComparisonOptions as ComparisonOptions,
+)
+from ._outcomes import (
+    Outcome as Outcome,
+    Row as Row,
+    compare_outcome as compare_outcome,
+)
 from ._samples import (
+    COMPARED as COMPARED,
     attempts_by_group as attempts_by_group,
     cluster_memberships as cluster_memberships,
     item_clusters as item_clusters,

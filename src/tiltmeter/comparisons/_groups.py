@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from polars import Expr, String, col
+
+_NUMBERS: Final = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*[-–]\s*(\d+(?:\.\d+)?))?")
+"""A number, or a range of numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,25 @@ class Groups:
         """The group of a prompt as text, null if it is about none."""
         group = col(self.column) if isinstance(self.column, str) else self.column
         return group.cast(String)
+
+    def numbers(self, names: Sequence[str]) -> list[float] | None:
+        """Return the groups as numbers, such as ages; None if one is no number.
+
+        A range ("20-29") is its middle.
+
+        Examples
+        --------
+        >>> Groups("age", "age").numbers(["20-29", "30"])
+        [24.5, 30.0]
+        """
+        numbers = []
+        for name in names:
+            ends = _NUMBERS.fullmatch(name.strip())
+            if ends is None:
+                return None
+            present = [float(end) for end in ends.groups() if end is not None]
+            numbers.append(sum(present) / len(present))
+        return numbers
 
     def words(self, name: str) -> str:
         """Return how a sentence names a group."""

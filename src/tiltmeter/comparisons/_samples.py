@@ -13,20 +13,24 @@ from tiltmeter.comparisons._groups import Groups
 
 CLUSTER: Final = "cluster:"
 """Prefix of the columns with the clusters of an item."""
+COMPARED: Final = "compared:"
+"""Prefix of the columns with further outcomes of an attempt that are compared (numbers; null: no value)."""
 
 
 def attempts_by_group(measures: DataFrame, groups: Groups) -> DataFrame:
-    """Return the attempts that are about a group: `item`, `group`, `outcome` and the clusters.
+    """Return the attempts that are about a group: `item`, `group`, `outcome`, clusters and further outcomes.
 
     Parameters
     ----------
     measures
-        One row per attempt, with `item`, `outcome` and the factors of the design.
+        One row per attempt, with `item`, `outcome` and the factors of the design, and columns with the prefix
+        COMPARED.
     groups
         The groups that are compared.
     """
     clusters = [cluster.alias(f"{CLUSTER}{noun}") for noun, cluster in groups.clusters.items()]
-    attempts = measures.select("item", "outcome", *clusters, group=groups.group)
+    further = [name for name in measures.columns if name.startswith(COMPARED)]
+    attempts = measures.select("item", "outcome", *further, *clusters, group=groups.group)
     if groups.names:
         attempts = attempts.filter(col.group.is_in(list(groups.names)))
     return attempts.drop_nulls("group")

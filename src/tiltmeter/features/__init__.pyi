@@ -9,6 +9,7 @@ from ._kinds import (
     Described as Described,
     Feature as Feature,
     Measured as Measured,
+    columns_without_value as columns_without_value,
     measure_features as measure_features,
 )
 from ._overlap import bleu as bleu, cosine as cosine, mask_words as mask_words, rouge_l as rouge_l

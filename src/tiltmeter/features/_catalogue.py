@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tiltmeter._files.yaml import packaged_yaml
-from tiltmeter._plugins.functions import is_function, load_function
+from tiltmeter._plugins.functions import file_of, is_function, load_function
 from tiltmeter._plugins.registry import Registry
 from tiltmeter.errors import InputError, did_you_mean
 from tiltmeter.features._kinds import (
@@ -68,7 +68,7 @@ def open_features(
         - `NAME=MODEL?WANTED=LABEL&...`: the same for a classifier with different labels
           (`sentiment=folder?positive=LABEL_1&...`);
         - `MODULE:FUNCTION` or `NAME=MODULE:FUNCTION`: a function of one text that returns a number or a
-          mapping of names to numbers. It may replace a feature of the catalogue.
+          mapping of names to numbers, also as `FILE.py:FUNCTION`. It may replace a feature of the catalogue.
     encoder, classifier
         Functions that open a model by name.
 
@@ -81,9 +81,9 @@ def open_features(
     opened: list[Feature] = []
     for written in names:
         name, equals, model = written.strip().partition("=")
-        if not equals and is_function(name):
+        if not equals and _is_of_user(name):
             feature: Feature = _user_function(name.rpartition(":")[2], name, free=False)
-        elif equals and is_function(model):
+        elif equals and _is_of_user(model):
             feature = _user_function(name, model, free=True)
         elif name in OUTSIDE_FEATURES.names():
             feature = outside_feature(name, model)
@@ -100,6 +100,11 @@ def open_features(
             raise InputError(f"the feature {feature.name} is listed twice; remove one of the two")
         opened.append(feature)
     return opened
+
+
+def _is_of_user(place: str) -> bool:
+    """Return whether a text has the form MODULE:FUNCTION or FILE.py:FUNCTION."""
+    return is_function(place) or file_of(place) is not None
 
 
 def _built_in_feature(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -411,6 +411,25 @@ def measure_features(features: Sequence[Feature], texts: Series, baselines: Seri
         reasons=reasons,
         truncated=truncated,
     )
+
+
+def columns_without_value(measured: Measured, texts: int) -> Iterator[str]:
+    """Yield a sentence for each column of a feature that has no value for any of the texts."""
+    if not texts:
+        return
+    for column in measured.values:
+        if column.count():
+            continue
+        reasons = (
+            reason
+            for feature, reason in measured.reasons.items()
+            if f"{column.name}_".startswith(f"{feature}_")
+        )
+        reason = next(reasons, "it returned nothing")
+        yield (
+            f"the feature {column.name} has no value for any of {texts:,} answers ({reason}); "
+            "correct it or remove it"
+        )
 
 
 def _table(names: Sequence[str], parts: Sequence[Floats]) -> DataFrame:

@@ -13,7 +13,7 @@ from polars import DataFrame, Expr, Float64, Int32, Series, String, col, lit, wh
 from tiltmeter import readers
 from tiltmeter._files.records import Record
 from tiltmeter._files.tables import UserTable
-from tiltmeter.comparisons import Groups
+from tiltmeter.comparisons import Groups, Outcome
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.probes._answer_readers import LETTERS, labels_of_letters
@@ -32,6 +32,7 @@ from tiltmeter.probes._metrics import (
 from tiltmeter.probes._parts import Probe
 from tiltmeter.readers.outcomes import verdict
 from tiltmeter.schema import refuse_alike
+from tiltmeter.study import Settings
 
 
 class ProbeRow(Record):
@@ -159,6 +160,12 @@ class TableProbe(Probe):
         is_expected = read["label"] == expected
         labels = {True: "expected", False: "other"}
         return read.with_columns(label=is_expected.replace_strict(labels, return_dtype=String))
+
+    def compared_labels(self, settings: Settings) -> Sequence[Outcome]:
+        """See Part.compared_labels: the expected answer."""
+        is_expected = when(col.label.is_not_null()).then(col.label == "expected")
+        condition = "label IN ('expected', 'other')"
+        return [Outcome("expected_rate", is_expected, is_rate=True, evidence=condition)]
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         """See Probe.counts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tiltmeter.runs._checksums import code_checksum
 from tiltmeter.runs._clock import Clock
 from tiltmeter.runs._faults import unused_sentence
 from tiltmeter.runs._folder import ERRORS, LABELS_FILE, STAGES, RunFolder
-from tiltmeter.runs._missing_by_group import PartView, with_missing_responses
+from tiltmeter.runs._outcomes_by_group import with_outcomes_by_group
 from tiltmeter.runs._resolving import Resolved, replaced_tables
 from tiltmeter.runs._shared_tables import (
     ANALYSED,
@@ -216,26 +217,27 @@ class Pipeline:
         with self._tools.isolated(label, stage.if_failed, errors, place):
             inputs = [self._input(owner, name, asks=stage.asks) for name in stage.inputs]
             created = self._run(stage, inputs, owner)
-            if ANALYSED in created and owner is not None and self._compares_missing:
-                created[ANALYSED] = self._with_missing_responses(created[ANALYSED], owner)
+            if ANALYSED in created and owner is not None and self._compares_outcomes:
+                created[ANALYSED] = self._with_outcomes_by_group(created[ANALYSED], owner)
             pieces.check(created)
             return created
         return None
 
     @property
-    def _compares_missing(self) -> bool:
-        """Whether missing responses are compared.
+    def _compares_outcomes(self) -> bool:
+        """Whether missing responses, and outcomes that the user asks for, are compared between groups.
 
         Not under a published definition, whose numbers it would change, nor in findings of the user.
         """
         return self._resolved.settings.definition.is_default and ANALYSED not in self._user_files
 
-    def _with_missing_responses(self, findings: DataFrame, owner: Owner) -> DataFrame:
-        """Add the comparisons of missing responses between groups to the findings of a model and part."""
+    def _with_outcomes_by_group(self, findings: DataFrame, owner: Owner) -> DataFrame:
+        """Add the comparisons of outcomes between groups to the findings of a model and part."""
         model, name = owner
         part = next(part for part in self._parts if part.name == name)
-        view = PartView(lambda table: self._input(owner, table))
-        return with_missing_responses(findings, part, view, model, self._resolved.settings.of_part(name))
+        settings = self._resolved.settings.of_part(name)
+        read = partial(self._input, owner)
+        return with_outcomes_by_group(findings, part, read, model, settings, self._tools)
 
     def _unused(self, owner: Owner) -> list[str]:
         """Return a sentence if there are answers but none could be used.

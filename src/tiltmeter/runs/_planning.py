@@ -22,7 +22,7 @@ from tiltmeter.models._thinking_models import thinks, with_room_to_think
 from tiltmeter.reports import Result
 from tiltmeter.runs._asked_models import has_room_to_think
 from tiltmeter.runs._attempts import Unanalysable
-from tiltmeter.runs._rehearsal import rehearse
+from tiltmeter.runs._rehearsal import Comparisons, rehearse
 from tiltmeter.runs._resolving import Resolved
 from tiltmeter.schema import SHOWN_BELOW, Schema
 from tiltmeter.study import SINGLE_TESTS, NotRun, Part, Settings
@@ -151,10 +151,12 @@ def make_plan(
     planned: list[_Planned] = []
     not_run: dict[str, str] = {}
     question_tokens = 0.0
+    comparisons = Comparisons(resolved.settings, library)
     for part in resolved.study.parts:
         settings = resolved.settings.of_part(part.name)
         try:
             design = part.design(library, settings)
+            comparisons.add(part, design, settings)
             rehearse(part, design, settings)
         except NotRun as reason:
             if isinstance(reason, Unanalysable) and len(resolved.study.parts) == 1:
@@ -166,6 +168,7 @@ def make_plan(
         rows.append(row)
         if row["judge_calls"]:
             question_tokens += row["judge_calls"] * part.question_length(settings) / CHARACTERS_PER_TOKEN
+    comparisons.check(resolved.study.name)
     parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(_COUNTS, Int64)})
     metrics = _precision(planned)
     prompts = [of_part.design.select(_OF_DESIGN) for of_part in planned]

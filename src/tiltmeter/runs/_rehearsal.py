@@ -9,23 +9,94 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, Series, col, lit
 
-from tiltmeter.errors import InputError
+from tiltmeter.comparisons import LENGTH, ComparisonOptions, Groups
+from tiltmeter.datasets import Library
+from tiltmeter.errors import InputError, check_known, error_prefix
 from tiltmeter.models import Message
 from tiltmeter.models.sim import Dials, SimulatedModel
 from tiltmeter.runs._attempts import Unanalysable
-from tiltmeter.runs._missing_by_group import PartView, with_missing_responses
+from tiltmeter.runs._outcomes_by_group import with_outcomes_by_group
 from tiltmeter.runs._pipeline import ordered
 from tiltmeter.runs._shared_tables import ANALYSED, MEASURED, complete_tables
 from tiltmeter.runs._stage_store import conformed
 from tiltmeter.schema import RESPONSES, conform
-from tiltmeter.study import NO_TOOLS, MeasuredPart, NotRun, Part, Settings, Stage
+from tiltmeter.study import (
+    NO_TOOLS,
+    MeasuredPart,
+    NotRun,
+    Part,
+    Settings,
+    Stage,
+    open_unloaded_features,
+)
 
 MOST_PROMPTS: Final = 200
 FEWEST_ITEMS: Final = 3
 MOST_ITEMS: Final = 20
 """Prompts and items that are rehearsed first. If these cannot be analysed, all are tried."""
 RESAMPLES: Final = 20
+MOST_NAMED: Final = 6
+"""Number of groups that a message names."""
 MODEL: Final = "sim/fair"
+
+
+class Comparisons:
+    """The groups of the designs of a study, for which its options of comparisons are checked.
+
+    Parameters
+    ----------
+    settings
+        Settings of the study.
+    library
+        The data and models of features.
+
+    Raises
+    ------
+    InputError, ProviderError
+        The options cannot be used with any design.
+    """
+
+    def __init__(self, settings: Settings, library: Library) -> None:
+        self._options = ComparisonOptions.of(settings.params)
+        self._compared: list[tuple[Groups, list[str]]] = []
+        asked = [name for name in ("outcomes", "comparisons") if name in settings.params]
+        if asked and not settings.definition.is_default:
+            raise InputError(
+                f"-P {asked[0]}= is not part of the published definition {settings.definition.name}; "
+                "leave out one of the two"
+            )
+        names = [name for name in self._options.outcomes if name != LENGTH]
+        with error_prefix(f"-P outcomes={','.join(names)}: "):
+            features = open_unloaded_features(names, library)
+        for feature in features:
+            if feature.needs_baseline:
+                raise InputError(
+                    f"-P outcomes={feature.name}: the feature compares texts with baselines; choose another"
+                )
+
+    def add(self, part: Part, design: DataFrame, settings: Settings) -> None:
+        """Add the groups of the design of a part."""
+        for groups in part.compared_groups(settings):
+            of_prompts = design.select(group=groups.group)["group"].drop_nulls()
+            self._compared.append((groups, list(groups.names) or of_prompts.unique().sort().to_list()))
+
+    def check(self, study: str) -> None:
+        """Raise InputError if no part can use an option: it has no such reference, or no numbers."""
+        if not self._compared:
+            return
+        names = sorted({name for _, of_groups in self._compared for name in of_groups})
+        reference = self._options.reference
+        if reference is not None:
+            check_known(reference, names, f"there is no group {reference!r} to compare with")
+        has_numbers = any(
+            len(of_groups) > 2 and groups.numbers(of_groups) is not None
+            for groups, of_groups in self._compared
+        )
+        if "slope" in self._options.comparisons and not has_numbers:
+            raise InputError(
+                "-P comparisons=slope: a slope needs at least three groups named by numbers, such as ages; "
+                f"the groups of {study} are {', '.join(names[:MOST_NAMED])}"
+            )
 
 
 def rehearse(part: Part, design: DataFrame, settings: Settings) -> None:
@@ -87,7 +158,7 @@ def _made_up_answers(part: Part, design: DataFrame, settings: Settings) -> list[
     if plans is not None:
         fair.learn(plans)
     prompts = design["prompt"].to_list()
-    labels: tuple[str, ...] = getattr(part, "labels", ())
+    labels = part.labels
     answers = Series([fair.reply((Message("user", prompt),)).text for prompt in prompts])
     refusals = Series([refusing.reply((Message("user", prompt),)).text for prompt in prompts])
     if plans is None and labels:  # the simulated model has no answers for this probe
@@ -135,11 +206,11 @@ class _Rehearsal:
         yield from known
 
     def analyse(self, tables: dict[str, DataFrame]) -> None:
-        """Carry out the stages on the tables of one set of responses, and compare its missing responses."""
+        """Carry out the stages on the tables of one set of responses, and compare their outcomes."""
         for stage in self._stages:
             tables |= self._carry_out(stage, tables)
-        view = PartView(tables.__getitem__)
-        with_missing_responses(tables[ANALYSED], self._part, view, MODEL, self._settings)
+        read = tables.__getitem__
+        with_outcomes_by_group(tables[ANALYSED], self._part, read, MODEL, self._settings, NO_TOOLS)
 
     def _carry_out(self, stage: Stage, tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         """Return the tables of one stage; those that it does not create are empty."""

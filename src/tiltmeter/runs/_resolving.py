@@ -19,6 +19,7 @@ from tiltmeter._files.records import Filled, Record
 from tiltmeter._files.tables import dates_among
 from tiltmeter._files.yaml import first_error, read_yaml, shortened
 from tiltmeter._plugins.functions import explained, file_of, is_function, load_from_file
+from tiltmeter.comparisons import COMPARED_PARAMS, ComparisonOptions
 from tiltmeter.definitions import DEFAULT_NAME, GENERAL, Definition
 from tiltmeter.designs.limits import SIZES, ItemLimit, StudyLimit
 from tiltmeter.errors import InputError, check_known, did_you_mean, error_prefix
@@ -404,10 +405,11 @@ def _study_object(name: Asked) -> Study | None:
 
 def _check_params(study: Study, params: Mapping[str, str]) -> None:
     """Raise InputError if a parameter is neither one of the study nor a table to replace."""
+    ComparisonOptions.of(params)
     replaced = replaced_tables(study, Settings(params=params))
     for key in params:
         if key not in replaced:
-            choices = ["definition", *study.params]
+            choices = ["definition", *study.params, *COMPARED_PARAMS]
             check_known(key, choices, f"unknown parameter {key!r} (-P) of {study.name}")
 
 

@@ -13,6 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from polars import DataFrame
+
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Tally
 from tiltmeter.errors import InputError
@@ -32,11 +34,11 @@ from tiltmeter.runs._places import runs_place
 from tiltmeter.runs._planning import size_sentence
 from tiltmeter.runs._problems import close_parts, count_responses, measured_title, unread
 from tiltmeter.runs._refusals import count_free_refusals
-from tiltmeter.runs._rehearsal import rehearse
+from tiltmeter.runs._rehearsal import Comparisons, rehearse
 from tiltmeter.runs._resolving import Resolved
 from tiltmeter.runs._served import served_to
 from tiltmeter.schema import DESIGN
-from tiltmeter.study import Part
+from tiltmeter.study import Part, Settings
 
 _OF_DATA: Final = ("name", "title", "origin", "version", "licence", "restricted", "citation", "sha256")
 """Keys of each dataset in run.json."""
@@ -117,9 +119,16 @@ class RunInProgress:
 
         If its prompts will be asked, the analysis is first carried out on made-up responses.
         """
-        check = rehearse if is_asked else None
+        comparisons = Comparisons(resolved.settings, self._library)
+
+        def check(part: Part, design: DataFrame, settings: Settings) -> None:
+            comparisons.add(part, design, settings)
+            if is_asked:
+                rehearse(part, design, settings)
+
         with self.clock.timing("design"):
             self.became = attempts.make_design(resolved, self._library, self.folder, check)
+            comparisons.check(resolved.study.name)
         for name, status in self.became.items():
             if status["status"] != "run":
                 self.problems.append(f"{name} not run: {status['reason']}")

@@ -195,8 +195,9 @@ _SHARES = ("level", "p", "q")
 """Columns of findings between 0 and 1."""
 _NEVER_NAN = (*_SHARES, "null_value")
 """Columns of findings that are null, never NaN, if there is no value."""
-_UNBOUNDED = {"range_low": -math.inf, "range_high": math.inf}
-"""Infinite values of grades that are no error: a count has no largest possible value."""
+_UNBOUNDED = {"range_low": -math.inf, "range_high": math.inf, "high": math.inf}
+"""Infinite values that are no error: a count has no largest possible value, and a quotient whose denominator
+may be 0 has no upper limit."""
 _ROUNDING = 1e-9
 LARGEST = 1e100
 """Largest absolute value of a number in a table of numbers: larger ones overflow where they are squared."""
@@ -259,6 +260,9 @@ def check_findings(findings: DataFrame) -> str | None:
             return f"row {empty[0] + 1} has no {name}"
     if fault := check_values(findings):
         return fault
+    unlimited = ((findings["high"] == math.inf) & (findings["unit"] != "quotient")).arg_true()
+    if len(unlimited):
+        return f"row {unlimited[0] + 1}: only a quotient can have an infinite upper limit"
     has_low = findings["low"].fill_nan(None).is_not_null()
     has_high = findings["high"].fill_nan(None).is_not_null()
     half = (has_low != has_high).arg_true()

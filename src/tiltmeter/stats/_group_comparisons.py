@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, permutations
+from itertools import combinations
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -30,23 +30,23 @@ from tiltmeter.stats._intervals import (
     two_sided_t,
     two_sided_t_p,
 )
+from tiltmeter.stats._permutations import permuted_between, permuted_within
 from tiltmeter.stats._rates import share_interval
-from tiltmeter.stats._resampling import blocks_of
 
 FEWEST_ITEMS: Final = 10
 """With fewer items in a group, the interval of its rate is exact instead of Wilson's, and tests are exact
 without the mid-p correction."""
 DRAWS: Final = 9999
 """Number of random permutations of a test; no p-value is below 1 / (DRAWS + 1)."""
-
 NORMAL_DRAWS: Final = 1000
 """Number of random errors from which the upward bias of a maximum is estimated."""
-MOST_ARRANGEMENTS: Final = 1000
-"""Largest number of arrangements of a set that are counted instead of drawn set by set."""
 
 
 class GroupDifference(NamedTuple):
-    """The difference of two groups, or the largest of several, with its interval and test."""
+    """A comparison of groups (a difference, the largest difference, a ratio or a slope) with its test.
+
+    `low` and `high` are the ends of the interval.
+    """
 
     estimate: float
     low: float
@@ -229,27 +229,149 @@ class GroupSample:
         estimate = float(self.means[first] - self.means[second])
         if math.isnan(estimate):
             return GroupDifference(math.nan, math.nan, math.nan, math.nan)
-        p = self._of_groups([first, second]).p
+        p = self.of_groups([first, second]).p
         interval = self._difference_interval(first, second, level)
         low, high = interval
         if not p < 1 - level:
             low, high = min(low, 0.0), max(high, 0.0)
         return GroupDifference(estimate, low, high, p)
 
+    def mean_ratio(self, first: int, second: int, level: float) -> GroupDifference:
+        """Compute the mean of one group divided by that of another, with interval and test of equality.
+
+        The interval has all ratios R for which the interval of the first mean minus R times the second
+        contains 0. It contains 1 if the test is not significant at this level. The upper end is infinite if
+        the second mean may be 0. The estimate is NaN if the second mean is 0, and all is NaN if a value is
+        negative.
+
+        Parameters
+        ----------
+        first, second
+            Numbers of the groups.
+        level
+            Confidence level.
+
+        References
+        ----------
+        Newcombe (2016), "MOVER-R confidence intervals for ratios and products of two independently
+        estimated quantities". The correlation of the means enters as in `difference`.
+        """
+        means = float(self.means[first]), float(self.means[second])
+        if math.isnan(sum(means)) or (self.sums < 0).any():
+            return GroupDifference(math.nan, math.nan, math.nan, math.nan)
+        influences = self._influences
+        of_ratio = means[1] * influences[:, first] - means[0] * influences[:, second]
+        spread = self._spread_of(of_ratio)
+        interval = _ratio_interval(
+            means,
+            self._mean_interval(first, level, spread),
+            self._mean_interval(second, level, spread),
+            self._correlation(first, second),
+        )
+        low, high = interval
+        p = self.of_groups([first, second]).p
+        if not p < 1 - level:
+            low, high = min(low, 1.0), max(high, 1.0)
+        estimate = means[0] / means[1] if means[1] > 0 else math.nan
+        return GroupDifference(estimate, low, high, p)
+
+    def slope(self, values: ArrayLike, level: float) -> GroupDifference:
+        """Compute the slope of the outcome on a number of each group, with interval and test.
+
+        It is the least-squares line over the attempts, such as the change of a rate per year of age. The
+        interval contains 0 if the test is not significant at this level. The test permutes values as `p`
+        does; that of two groups is `p`.
+
+        Parameters
+        ----------
+        values
+            (groups,) number of each group, such as an age.
+        level
+            Confidence level.
+
+        Raises
+        ------
+        ValueError
+            There is not one finite number for each group.
+
+        References
+        ----------
+        Armitage (1955), "Tests for linear trends in proportions and frequencies". For the interval, see
+        `difference`.
+        """
+        numbers = np.asarray(values, dtype=np.float64)
+        if numbers.shape != self.means.shape or not np.isfinite(numbers).all():
+            raise ValueError("a slope needs one finite number for each group")
+        if np.unique(numbers[self.items > 0]).size < 2:
+            return GroupDifference(math.nan, math.nan, math.nan, math.nan)
+        weights = _slope_weights(self.sizes.sum(axis=0), numbers)
+        estimate = float(weights @ np.nan_to_num(self.means))
+        influences = self._influences @ weights
+        spread = self._spread_of(influences)
+        p = self._slope_p(numbers, estimate, influences, spread)
+        below, above = self._contrast_widths(weights, level, spread)
+        low, high = estimate - below, estimate + above
+        if not p < 1 - level:
+            low, high = min(low, 0.0), max(high, 0.0)
+        return GroupDifference(estimate, low, high, p)
+
+    def _slope_p(self, numbers: Floats, estimate: float, influences: Floats, spread: _Spread) -> float:
+        """Compute the p-value of a slope of 0.
+
+        Parameters
+        ----------
+        numbers
+            (groups,) number of each group.
+        estimate
+            The slope.
+        influences
+            (items,) linearised influence of each item on the slope.
+        spread
+            How much wider the slope varies for a sample of clusters.
+        """
+        present = np.flatnonzero(self.items > 0)
+        if len(present) == 2:
+            return self.of_groups(present.tolist()).p
+        sums, sizes = self._permuted_totals(DRAWS)
+        null = (_slope_weights(sizes, numbers) * np.nan_to_num(ratio(sums, sizes))).sum(axis=-1)
+        p = float(excess_p(np.float64(abs(estimate)), np.abs(null), 1))
+        if spread.ratio == 1:
+            return p
+        items = int(self.has_group.any(axis=1).sum())
+        variance = float((influences**2).sum()) * items / max(items - 1, 1)
+        error = spread.ratio * math.sqrt(variance)
+        return max(p, two_sided_t_p(estimate / error, spread.freedom))
+
+    def _contrast_widths(self, weights: Floats, level: float, spread: _Spread) -> tuple[float, float]:
+        """Return how far the interval of a weighted sum of the means reaches below and above it.
+
+        Parameters
+        ----------
+        weights
+            (groups,) weight of each mean; groups without items have none.
+        """
+        groups = np.flatnonzero(weights).tolist()
+        intervals = [self._mean_interval(group, level, spread) for group in groups]
+        means = self.means[groups]
+        to_low = means - np.array([interval.low for interval in intervals])
+        to_high = np.array([interval.high for interval in intervals]) - means
+        if not np.isfinite(to_low + to_high).all():
+            return math.inf, math.inf
+        is_added = weights[groups] > 0
+        correlations = np.array([[self._correlation(one, other) for other in groups] for one in groups])
+        np.fill_diagonal(correlations, 1.0)
+        below = weights[groups] * np.where(is_added, to_low, to_high)
+        above = weights[groups] * np.where(is_added, to_high, to_low)
+        widths = [math.sqrt(max(float(part @ correlations @ part), 0.0)) for part in (below, above)]
+        return widths[0], widths[1]
+
     def _difference_interval(self, first: int, second: int, level: float) -> Interval:
         """Compute the interval of a difference from those of both groups and their correlation."""
-        influences = self._influences
-        spread = self._spread_of(influences[:, first] - influences[:, second])
+        weights = np.zeros(self.means.shape)
+        weights[first], weights[second] = 1.0, -1.0
+        spread = self._spread_of(self._influences @ weights)
+        below, above = self._contrast_widths(weights, level, spread)
         estimate = float(self.means[first] - self.means[second])
-        of_first = self._mean_interval(first, level, spread)
-        of_second = self._mean_interval(second, level, spread)
-        down_first = float(self.means[first]) - of_first.low
-        up_first = of_first.high - float(self.means[first])
-        down_second = float(self.means[second]) - of_second.low
-        up_second = of_second.high - float(self.means[second])
-        correlation = self._correlation(first, second)
-        below = _combined(down_first, up_second, correlation)
-        above = _combined(up_first, down_second, correlation)
         return Interval(estimate - below, estimate + above)
 
     def _correlation(self, first: int, second: int) -> float:
@@ -299,9 +421,8 @@ class GroupSample:
         influences = self._influences
         covariance = influences.T @ influences
         generator = np.random.Generator(np.random.PCG64(self.seed))
-        draws = 1000
         errors = generator.multivariate_normal(
-            np.zeros(len(covariance)), covariance, size=draws, method="eigh"
+            np.zeros(len(covariance)), covariance, size=NORMAL_DRAWS, method="eigh"
         )
         resampled = np.ptp(self.means + errors, axis=1)
         null = np.ptp(errors, axis=1)
@@ -314,7 +435,7 @@ class GroupSample:
         sizes = np.stack([self.sizes[:, group], self.sizes[:, others].sum(axis=1)], axis=1)
         return GroupSample(sums, sizes, self.clusters, self.is_rate, self.seed)
 
-    def _of_groups(self, groups: Sequence[int]) -> GroupSample:
+    def of_groups(self, groups: Sequence[int]) -> GroupSample:
         """Return the sample of some of the groups."""
         chosen = list(groups)
         if chosen == list(range(self.sums.shape[1])):
@@ -419,8 +540,8 @@ class GroupSample:
         groups_of_item = self.has_group.sum(axis=1)
         generator = np.random.Generator(np.random.PCG64(self.seed))
         values = np.stack([self.sums, self.sizes], axis=-1)
-        of_sets = _permuted_within(values[groups_of_item > 1], draws, generator)
-        of_singles = _permuted_between(values[groups_of_item == 1], draws, generator)
+        of_sets = permuted_within(values[groups_of_item > 1], draws, generator)
+        of_singles = permuted_between(values[groups_of_item == 1], draws, generator)
         totals = of_sets + of_singles
         return totals[..., 0], totals[..., 1]
 
@@ -439,11 +560,41 @@ def _exact_interval(rate: float, trials: float, level: float) -> Interval:
     return Interval(float(low), float(high))
 
 
-def _combined(first: float, second: float, correlation: float) -> float:
-    """Return the half-width of a difference from the half-widths of two correlated estimates."""
-    if math.isinf(first) or math.isinf(second):
-        return math.inf
-    return math.sqrt(max(first**2 + second**2 - 2 * correlation * first * second, 0.0))
+def _ratio_interval(
+    means: tuple[float, float], first: Interval, second: Interval, correlation: float
+) -> Interval:
+    """Combine the intervals of two means that are not negative to that of their ratio (see `mean_ratio`)."""
+    numerator, denominator = means
+    lowest, highest = max(first.low, 0.0), first.high
+    least, most = max(second.low, 0.0), second.high
+    if math.isinf(highest) or math.isinf(most):
+        return Interval(0.0, math.inf)
+    product = numerator * denominator
+    middle = product - correlation * (numerator - lowest) * (most - denominator)
+    constant = lowest * (2 * numerator - lowest)
+    root = math.sqrt(max(middle**2 - most * (2 * denominator - most) * constant, 0.0))
+    low = constant / (middle + root) if middle + root > 0 else 0.0
+    leading = least * (2 * denominator - least)
+    middle = product - correlation * (highest - numerator) * (denominator - least)
+    root = math.sqrt(max(middle**2 - leading * highest * (2 * numerator - highest), 0.0))
+    high = (middle + root) / leading if leading > 0 else math.inf
+    return Interval(low, high)
+
+
+def _slope_weights(sizes: Floats, numbers: Floats) -> Floats:
+    """Return the weight of each mean in a least-squares slope over attempts: (..., groups) -> (..., groups).
+
+    Parameters
+    ----------
+    sizes
+        (..., groups) number of attempts.
+    numbers
+        (groups,) number of each group.
+    """
+    mean = ratio((sizes * numbers).sum(axis=-1), sizes.sum(axis=-1))
+    deviations = numbers - mean[..., None]
+    squares = (sizes * deviations**2).sum(axis=-1)
+    return np.nan_to_num(ratio(sizes * deviations, squares[..., None]))
 
 
 def _weighted_variance(sums: Floats, sizes: Floats) -> Floats:
@@ -455,80 +606,3 @@ def _weighted_variance(sums: Floats, sizes: Floats) -> Floats:
     deviations = np.nan_to_num(ratio(sums, sizes) - total[..., None])
     variance: Floats = (sizes * deviations**2).sum(axis=-1)
     return variance
-
-
-def _permuted_within(values: Floats, draws: int, generator: np.random.Generator) -> Floats:
-    """Return totals, shape (draws, groups, columns), after permuting the groups of each item at random.
-
-    Sets with the same values are permuted together: how many of them have each arrangement is multinomial.
-
-    Parameters
-    ----------
-    values
-        (items, groups, columns) values of matched sets; the last column is 0 where a set lacks a group.
-    """
-    groups, columns = values.shape[1:]
-    totals = np.zeros((draws, groups, columns))
-    if not len(values):
-        return totals
-    rare = []
-    patterns, counts = np.unique(values.reshape(len(values), -1), axis=0, return_counts=True)
-    for pattern, count in zip(patterns.reshape(-1, groups, columns), counts.tolist(), strict=True):
-        present = np.flatnonzero(pattern[:, -1] > 0)
-        if math.factorial(len(present)) > min(MOST_ARRANGEMENTS, 4 * count * groups):
-            rare.append(np.repeat(pattern[None], count, axis=0))
-            continue
-        arranged = np.tile(pattern, (math.factorial(len(present)), 1, 1))
-        arranged[:, present] = pattern[np.array(list(permutations(present.tolist())))]
-        distinct, multiplicity = np.unique(arranged.reshape(len(arranged), -1), axis=0, return_counts=True)
-        chances = multiplicity / multiplicity.sum()
-        numbers = generator.multinomial(count, chances, size=draws)
-        totals += (numbers @ distinct).reshape(totals.shape)
-    if rare:
-        totals += _permuted_one_by_one(np.concatenate(rare), draws, generator)
-    return totals
-
-
-def _permuted_one_by_one(values: Floats, draws: int, generator: np.random.Generator) -> Floats:
-    """Return the totals of `_permuted_within`, with the order of each set drawn by itself."""
-    items, groups, columns = values.shape
-    is_present = values[..., -1] > 0
-    totals = np.empty((draws, groups, columns))
-    places = np.argsort(~is_present, axis=1, kind="stable")  # the groups of each set come first
-    rows = np.arange(items)[None, :, None]
-    for block in blocks_of(draws, items * groups):
-        keys = generator.random((len(block), items, groups))
-        keys[:, ~is_present] = 2.0
-        order = np.argsort(keys, axis=2)
-        group_at = np.empty_like(order)
-        np.put_along_axis(group_at, np.broadcast_to(places, order.shape), order, axis=2)
-        totals[block.start : block.stop] = values[rows, group_at].sum(axis=1)
-    return totals
-
-
-def _permuted_between(values: Floats, draws: int, generator: np.random.Generator) -> Floats:
-    """Return totals, shape (draws, groups, columns), after permuting items with one group each.
-
-    How many of the items with the same values are in each group is hypergeometric.
-
-    Parameters
-    ----------
-    values
-        (items, groups, columns) values; the last column is 0 except in the group of an item.
-    """
-    items, groups, columns = values.shape
-    totals = np.zeros((draws, groups, columns))
-    if not items:
-        return totals
-    group = np.argmax(values[..., -1] > 0, axis=1)
-    patterns, counts = np.unique(values[np.arange(items), group], axis=0, return_counts=True)
-    vacant = np.tile(np.bincount(group, minlength=groups), (draws, 1))
-    for pattern, count in zip(patterns, counts.tolist(), strict=True):
-        unassigned = np.full(draws, count)
-        for number in range(groups):
-            elsewhere = vacant[:, number + 1 :].sum(axis=1)
-            assigned = generator.hypergeometric(vacant[:, number], elsewhere, unassigned)
-            totals[:, number] += assigned[:, None] * pattern
-            vacant[:, number] -= assigned
-            unassigned -= assigned
-    return totals

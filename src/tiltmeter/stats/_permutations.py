@@ -1,0 +1,92 @@
+"""Totals of groups after random permutations of their values."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations
+from typing import Final
+
+import numpy as np
+
+from tiltmeter._arrays import Floats
+from tiltmeter.stats._resampling import blocks_of
+
+MOST_ARRANGEMENTS: Final = 1000
+"""Largest number of arrangements of a set that are counted instead of drawn set by set."""
+
+
+def permuted_within(values: Floats, draws: int, generator: np.random.Generator) -> Floats:
+    """Return totals, shape (draws, groups, columns), after permuting the groups of each item at random.
+
+    Sets with the same values are permuted together: how many of them have each arrangement is multinomial.
+
+    Parameters
+    ----------
+    values
+        (items, groups, columns) values of matched sets; the last column is 0 where a set lacks a group.
+    """
+    groups, columns = values.shape[1:]
+    totals = np.zeros((draws, groups, columns))
+    if not len(values):
+        return totals
+    rare = []
+    patterns, counts = np.unique(values.reshape(len(values), -1), axis=0, return_counts=True)
+    for pattern, count in zip(patterns.reshape(-1, groups, columns), counts.tolist(), strict=True):
+        present = np.flatnonzero(pattern[:, -1] > 0)
+        if math.factorial(len(present)) > min(MOST_ARRANGEMENTS, 4 * count * groups):
+            rare.append(np.repeat(pattern[None], count, axis=0))
+            continue
+        arranged = np.tile(pattern, (math.factorial(len(present)), 1, 1))
+        arranged[:, present] = pattern[np.array(list(permutations(present.tolist())))]
+        distinct, multiplicity = np.unique(arranged.reshape(len(arranged), -1), axis=0, return_counts=True)
+        chances = multiplicity / multiplicity.sum()
+        numbers = generator.multinomial(count, chances, size=draws)
+        totals += (numbers @ distinct).reshape(totals.shape)
+    if rare:
+        totals += _permuted_one_by_one(np.concatenate(rare), draws, generator)
+    return totals
+
+
+def _permuted_one_by_one(values: Floats, draws: int, generator: np.random.Generator) -> Floats:
+    """Return the totals of `permuted_within`, with the order of each set drawn by itself."""
+    items, groups, columns = values.shape
+    is_present = values[..., -1] > 0
+    totals = np.empty((draws, groups, columns))
+    places = np.argsort(~is_present, axis=1, kind="stable")  # the groups of each set come first
+    rows = np.arange(items)[None, :, None]
+    for block in blocks_of(draws, items * groups):
+        keys = generator.random((len(block), items, groups))
+        keys[:, ~is_present] = 2.0
+        order = np.argsort(keys, axis=2)
+        group_at = np.empty_like(order)
+        np.put_along_axis(group_at, np.broadcast_to(places, order.shape), order, axis=2)
+        totals[block.start : block.stop] = values[rows, group_at].sum(axis=1)
+    return totals
+
+
+def permuted_between(values: Floats, draws: int, generator: np.random.Generator) -> Floats:
+    """Return totals, shape (draws, groups, columns), after permuting items with one group each.
+
+    How many of the items with the same values are in each group is hypergeometric.
+
+    Parameters
+    ----------
+    values
+        (items, groups, columns) values; the last column is 0 except in the group of an item.
+    """
+    items, groups, columns = values.shape
+    totals = np.zeros((draws, groups, columns))
+    if not items:
+        return totals
+    group = np.argmax(values[..., -1] > 0, axis=1)
+    patterns, counts = np.unique(values[np.arange(items), group], axis=0, return_counts=True)
+    vacant = np.tile(np.bincount(group, minlength=groups), (draws, 1))
+    for pattern, count in zip(patterns, counts.tolist(), strict=True):
+        unassigned = np.full(draws, count)
+        for number in range(groups):
+            elsewhere = vacant[:, number + 1 :].sum(axis=1)
+            assigned = generator.hypergeometric(vacant[:, number], elsewhere, unassigned)
+            totals[:, number] += assigned[:, None] * pattern
+            vacant[:, number] -= assigned
+            unassigned -= assigned
+    return totals
