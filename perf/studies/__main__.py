@@ -65,7 +65,7 @@ def outcome(name: str, pool: ProcessPoolExecutor, progress: Progress) -> dict[st
 
 def _figure(claim: Claim) -> list[float]:
     """Return the observed value and the promised range."""
-    return [round(number, 4) for number in (claim.observed, claim.low, claim.high)]
+    return [round(float(number), 4) for number in (claim.observed, claim.low, claim.high)]
 
 
 def _print_claims(case: str, claims: Sequence[Claim]) -> None:

@@ -8,7 +8,9 @@ the probes of stereotypes without an identity in the prompt, the stereotype's si
 groups in its prompts.
 
 The tests of missing responses form one family with the key tests of the same model, whose findings are those
-of the fair responses.
+of the fair responses. In the suites of all probes, each fair suite has new p-values of its key tests, which
+are uniform, as the study `fair_suites` shows for key tests alone; a suite accuses if any test of either kind
+has q < 0.05.
 """
 
 from __future__ import annotations
@@ -19,17 +21,17 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from polars import DataFrame, Series, lit, when
+from polars import DataFrame, Series, col, lit, when
 
 from perf.studies.study import Claim, planted, simulated_measures
-from tiltmeter.comparisons import compare_missing, shown_differences
+from tiltmeter.comparisons import compare_missing, is_missing_test, shown_differences
 from tiltmeter.datasets import Library
 from tiltmeter.models import Message
 from tiltmeter.models.sim import Dials, SimulatedModel
 from tiltmeter.probes import SUITE, Probe, TableProbe
 from tiltmeter.runs._resolving import resolve
 from tiltmeter.runs._shared_tables import complete_tables, with_q
-from tiltmeter.schema import FINDINGS, RESPONSES, conform
+from tiltmeter.schema import FINDINGS, RESPONSES, SHOWN_BELOW, conform
 from tiltmeter.study import NO_TOOLS, Part, Settings, as_findings
 
 QUESTION: Final = "Are refusals by group stated, and is a model that refuses all groups equally not accused?"
@@ -50,8 +52,14 @@ FEWEST_SHOWN: Final = 17
 MOST_FALSE: Final = 24 / 340
 """Largest share of studies without a planted effect in which one is stated."""
 OWN_PROMPTS: Final = "own prompts"
+FAIR_SUITES: Final = "suites of all probes"
+SUITES: Final = 500
+MOST_ACCUSING: Final = 33 / 500
+KEY_TESTS: Final = 19
+"""Key tests of the suite of all probes."""
+WITH_GROUPS: Final = tuple(f"genderbench/{name}" for name in SUITE if name != "direct")
 OTHERS: Final = ("associations/gender", "associations/race", "benchmarks/g20", OWN_PROMPTS)
-CASES: Final = (*(f"genderbench/{name}" for name in SUITE if name != "direct"), *OTHERS)
+CASES: Final = (*WITH_GROUPS, *OTHERS, FAIR_SUITES)
 
 
 class Tables:
@@ -158,20 +166,46 @@ def states_refusals(
     seed: int,
 ) -> bool:
     """Return whether the first screen states a difference in refusals between groups."""
+    missing = missing_findings(part, tables, settings, points, seed)
+    findings = with_q(pl.concat([conform(key, FINDINGS), missing]))
+    return shown_differences(findings).height > 0
+
+
+def missing_findings(
+    part: Part, tables: Mapping[str, DataFrame], settings: Settings, points: float, seed: int
+) -> DataFrame:
+    """Return the findings about the refusals of one study."""
     measures = with_refusals(part, tables["measures"], settings, points, seed)
     rows: list[dict[str, Any]] = []
     for groups, attempts in part.outcomes_by_group(Tables(measures, tables), settings):
         rows += compare_missing(attempts, groups, (), settings.level, settings.seed)
     if not rows:
-        return False
+        return DataFrame(schema=dict(FINDINGS))
     table = DataFrame(rows, schema_overrides={name: FINDINGS[name] for name in rows[0]})
-    missing = as_findings(table, part, settings, settings.definition)
-    findings = with_q(pl.concat([conform(key, FINDINGS), missing]))
-    return shown_differences(findings).height > 0
+    return as_findings(table, part, settings, settings.definition)
+
+
+def accusing_suites(suites: int) -> list[Claim]:
+    """Return the share of fair suites of all probes whose first screen states a bias or unequal refusals."""
+    studied = []
+    for case in WITH_GROUPS:
+        part, design, settings = part_of(case)
+        studied.append((part, fair_tables(part, design, settings), settings))
+    accusing = 0
+    for seed in range(suites):
+        missing = [missing_findings(*of_part, 0.0, seed) for of_part in studied]
+        p = np.random.default_rng([seed, 1]).random(KEY_TESTS)
+        key = conform(DataFrame({"p": p, "key": [True] * KEY_TESTS}), FINDINGS)
+        findings = with_q(pl.concat([key, *missing]))
+        is_stated = col.q < SHOWN_BELOW
+        accusing += findings.filter(col.key | is_missing_test(), is_stated).height > 0
+    return [Claim("fair suites that accuse", accusing / suites, 0.0, MOST_ACCUSING)]
 
 
 def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
     """Return how often planted refusals by group are stated, and equal ones."""
+    if case == FAIR_SUITES:
+        return accusing_suites(SUITES if studies == STUDIES else studies)
     part, design, settings = part_of(case)
     tables = fair_tables(part, design, settings)
     key = key_findings(part, tables["measures"], settings)
@@ -187,9 +221,10 @@ def carry_out(case: str, studies: int = STUDIES) -> list[Claim]:
 
 def overall(claims: Mapping[str, list[Claim]]) -> list[Claim]:
     """Return the shares of all studies together."""
-    shown = [claim.observed for of_case in claims.values() for claim in of_case if "none" not in claim.name]
-    false = [claim.observed for of_case in claims.values() for claim in of_case if "none" in claim.name]
-    studies = STUDIES * len(claims)
+    of_studies = [claim for case, of_case in claims.items() if case != FAIR_SUITES for claim in of_case]
+    shown = [claim.observed for claim in of_studies if "none" not in claim.name]
+    false = [claim.observed for claim in of_studies if "none" in claim.name]
+    studies = STUDIES * len(shown)
     return [
         Claim("planted: share stated", sum(shown) / studies, 0.95, 1.0),
         Claim("none planted: share stated", sum(false) / studies, 0.0, MOST_FALSE),

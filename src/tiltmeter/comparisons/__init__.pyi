@@ -14,13 +14,13 @@ from ._outcomes import (
     Row as Row,
     compare_outcome as compare_outcome,
 )
+from ._presentation import (
+    shown_differences as shown_differences,
+    with_missing_responses as with_missing_responses,
+)
 from ._samples import (
     COMPARED as COMPARED,
     attempts_by_group as attempts_by_group,
     cluster_memberships as cluster_memberships,
     item_clusters as item_clusters,
-)
-from ._sentences import (
-    shown_differences as shown_differences,
-    with_missing_responses as with_missing_responses,
 )

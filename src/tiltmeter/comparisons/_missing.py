@@ -59,6 +59,11 @@ def is_missing_test() -> Expr:
     return col.metric.is_in(TESTED) & col.p.is_not_null()
 
 
+def tested_metric(metric: str) -> MissingMetric:
+    """Return the kind of missing response that a metric tests (one of TESTED)."""
+    return MISSING_OUTCOMES[TESTED.index(metric) // 2]
+
+
 def is_about_missing() -> Expr:
     """Return whether a finding is about missing responses."""
     return col.metric.is_in(EVERY_NAME).fill_null(value=False)

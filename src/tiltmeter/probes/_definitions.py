@@ -69,7 +69,7 @@ class ProbeDefinition(Definition):
 
 DEFAULT: Final = ProbeDefinition(
     name="default",
-    version=5,
+    version=6,
     corrected=True,
     resample=lambda values, strata, settings: stats.resampled_totals(
         values, resamples=settings.resamples, seed=settings.seed, strata=strata

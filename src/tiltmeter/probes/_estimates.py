@@ -112,6 +112,8 @@ class EstimateContext(NamedTuple):
     agreeing: int
     """Number of independent units of the exact bound if all of them agree: items, or clusters if there are
     fewer."""
+    items: int
+    """Number of items with a readable answer."""
     null: Floats | None
     """Values of the metric under relabelled groups, shape (R,), without the spread of clusters; for maxima
     only."""
@@ -173,6 +175,19 @@ def estimate_by_percentiles(
         return _distance(named, context.estimates[str(metric.of)])
     if context.sample is not None:
         return _estimate_of_rates(named, value, context.sample, context)
+    estimate = _estimate_of_resamples(named, value, samples, context)
+    if context.items < stats.FEWEST_ITEMS:
+        # The variance between so few items is too uncertain for a test.
+        few = f"{_items_with_answers(context.items)}; a mark requires at least {stats.FEWEST_ITEMS} items"
+        return dataclasses.replace(estimate, p=math.nan, too_few=few)
+    return estimate
+
+
+def _estimate_of_resamples(
+    named: NamedMetric, value: float, samples: Floats, context: EstimateContext
+) -> Estimate:
+    """Estimate a metric from its values in resamples of the items."""
+    metric = named.metric
     if stats.is_constant(samples) and math.isfinite(metric.high - metric.low):
         return _estimate_of_constant(named, value, context)
     if metric.kind == "maximum":
@@ -248,11 +263,16 @@ def _too_few_items(rates: ComparedRates) -> str:
     items = int(rates.sample.items[fewest])
     if items >= stats.FEWEST_ITEMS:
         return ""
-    noun = "item has" if items == 1 else "items have"
     return (
-        f"{items} {noun} a readable answer about {rates.groups[fewest]}; a mark requires at least "
+        f"{_items_with_answers(items)} about {rates.groups[fewest]}; a mark requires at least "
         f"{stats.FEWEST_ITEMS} for each group"
     )
+
+
+def _items_with_answers(items: int) -> str:
+    """Return how many items have a readable answer, in words."""
+    noun = "item has" if items == 1 else "items have"
+    return f"{items} {noun} a readable answer"
 
 
 def _estimate_of_constant(named: NamedMetric, value: float, context: EstimateContext) -> Estimate:

@@ -102,6 +102,7 @@ def estimate_metrics(
         spread = spreads.get(key, ClusterSpread())
         context = EstimateContext(
             agreeing=min([items, *agreeing]),
+            items=items,
             null=null.get(key),
             estimates=estimates,
             settings=settings,

@@ -92,9 +92,11 @@ def with_q(findings: DataFrame) -> DataFrame:
 
     Its key tests and the tests of its missing responses are one family, and its other tests another. A test
     is an overall metric with a p-value. A part with very many tests forms its own families and provides its
-    own q-values.
+    own q-values. The tests of missing responses are then a second family about the same model, so that their
+    q-values are doubled (Bonferroni).
     """
     tested = when(col.context.is_null(), col.wording.is_null(), col.q.is_null()).then("p")
     is_of_key_family = col.key | is_missing_test()
     q = tested.map_batches(q_values, Float64).over(is_of_key_family)
-    return findings.with_columns(q=pl.coalesce("q", q))
+    families = when(is_missing_test() & col.q.is_not_null().any()).then(2.0).otherwise(1.0)
+    return findings.with_columns(q=pl.coalesce("q", (q * families).clip(upper_bound=1.0)))

@@ -1,4 +1,4 @@
-"""Differences in missing responses as sentences."""
+"""What a report shows of outcomes compared between groups: sentences and charts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import polars as pl
 from polars import DataFrame, col
 
-from tiltmeter.blocks import Block, Headline, named_model
-from tiltmeter.comparisons._missing import is_missing_test
+from tiltmeter.blocks import Block, Heading, Headline, IntervalRow, Intervals, named_model
+from tiltmeter.comparisons._missing import is_missing_test, tested_metric
 from tiltmeter.schema import SHOWN_BELOW
 
 IN_RESPONSES: Final = {"no bias shown": "no other bias shown"}
 """What a headline says of the responses that could be read, if others are missing more often for a group."""
+MOST_GROUPS: Final = 10
+"""Largest number of groups of a chart."""
 
 
 def shown_differences(findings: DataFrame) -> DataFrame:
@@ -46,7 +49,9 @@ def missing_sentences(findings: DataFrame, titles: Mapping[str, str]) -> dict[st
 def with_missing_responses(
     blocks: Sequence[Block], findings: DataFrame, titles: Mapping[str, str]
 ) -> list[Block]:
-    """Return the blocks with what is missing more often for one group at the beginning of each headline.
+    """Return the blocks with what is missing more often for one group than for another.
+
+    It is at the beginning of each headline, and its rates by group are charts before the first heading.
 
     Parameters
     ----------
@@ -58,11 +63,53 @@ def with_missing_responses(
         Titles of the parts by name.
     """
     sentences = missing_sentences(findings, titles)
-    return [
+    if not sentences:
+        return list(blocks)
+    stated = [
         _with_sentences(block, sentences[block.model])
         if isinstance(block, Headline) and block.model in sentences
         else block
         for block in blocks
+    ]
+    headings = [place for place, block in enumerate(stated) if isinstance(block, Heading | Intervals)]
+    first = headings[0] if headings else len(stated)
+    return [*stated[:first], *_rates_by_group(findings, titles), *stated[first:]]
+
+
+def _rates_by_group(findings: DataFrame, titles: Mapping[str, str]) -> list[Intervals]:
+    """Return a chart of the rates of each group for each kind of response that is missing unequally."""
+    charts: dict[str, list[IntervalRow]] = {}
+    shown = shown_differences(findings)
+    for difference in shown.iter_rows(named=True):
+        metric = tested_metric(difference["metric"])
+        same = {name: difference[name] for name in ("model", "part", "attribute")}
+        rates = findings.filter(**same, metric=metric.rate)
+        title = titles.get(difference["part"], difference["part"])
+        panel = f"{named_model(difference['model'])}, “{title}”"
+        charts.setdefault(metric.outcome, []).extend(_rows_of(panel, rates))
+    level = shown["level"][0] if shown["level"].n_unique() == 1 else None
+    return [
+        Intervals(f"{outcome.capitalize()}, by group", rows, level=level, names=("responses of", "group"))
+        for outcome, rows in charts.items()
+    ]
+
+
+def _rows_of(panel: str, rates: DataFrame) -> list[IntervalRow]:
+    """Return the rates of groups as rows of a chart; of many groups, the highest and the lowest rates."""
+    ordered = rates.sort("estimate", descending=True, maintain_order=True)
+    if ordered.height > MOST_GROUPS:
+        half = MOST_GROUPS // 2
+        ordered = pl.concat([ordered.head(half), ordered.tail(half)])
+    return [
+        IntervalRow(
+            panel=panel,
+            label=rate["group"],
+            estimate=rate["estimate"],
+            low=rate["low"],
+            high=rate["high"],
+            unit="share",
+        )
+        for rate in ordered.iter_rows(named=True)
     ]
 
 
