@@ -224,7 +224,7 @@ def _worst_first(key: DataFrame) -> list[str]:
     cautionary, then by the worst result. Only tests that show bias count. Under a definition without tests,
     the marks count alone.
     """
-    counts = IS_SHOWN | col.p.is_null().all()
+    counts = IS_SHOWN | (col.p.is_null().all() & (col.mark != UNGRADED))
     is_critical = counts & col.mark_best.is_in(MARKS[2:])
     is_cautionary = counts & col.mark_best.is_in(MARKS[1:])
     of_model = key.group_by("model", maintain_order=True).agg(
@@ -393,7 +393,7 @@ def _directions(key: DataFrame) -> list[str]:
     signed = key.filter(IS_SIGNED)
     if signed.is_empty():
         return []
-    untested = col.p.is_null()
+    untested = col.p.is_null() & (col.mark != UNGRADED)
     above = IS_CLEAR & (col.estimate > col.null_value)
     below = IS_CLEAR & (col.estimate < col.null_value)
     favours_men = when(untested).then(col.low > col.null_value).otherwise(above)
