@@ -35,7 +35,7 @@ from tiltmeter.schema import FINDINGS, RESPONSES, SHOWN_BELOW, conform
 from tiltmeter.study import NO_TOOLS, Part, Settings, as_findings
 
 QUESTION: Final = "Are refusals by group stated, and is a model that refuses all groups equally not accused?"
-CODE: Final = ("comparisons", "stats", "study", "schema", "probes", "associations", "benchmarks")
+CODE: Final = ("comparisons", "stats", "study", "schema", "associations._missing", "runs._shared_tables")
 STUDIES: Final = 20
 """Studies of each case with planted refusals, and as many without."""
 POINTS: Final = 0.2
