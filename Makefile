@@ -28,6 +28,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/stability.py --check
 	$(BIN)/python scripts/tiers.py --check
+	$(BIN)/python scripts/glossary.py --check
 	$(BIN)/python scripts/claims.py --check
 	$(BIN)/codespell
 	$(BIN)/python scripts/prose.py

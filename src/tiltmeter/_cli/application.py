@@ -17,6 +17,7 @@ from tiltmeter._cli.journal_commands import journal_app
 from tiltmeter._cli.listing_commands import data_app, list_things, schema
 from tiltmeter._cli.results_commands import compare, export, gate, label, report, show, verify, view
 from tiltmeter._cli.run_commands import analyse, demo, finish, sim_app
+from tiltmeter._cli.word_commands import explain
 from tiltmeter._sanitising import printable
 from tiltmeter.errors import EXIT_INCOMPLETE
 
@@ -175,6 +176,7 @@ app.command()(validate)
 app.command()(reanalyse)
 app.command()(view)
 app.command()(export)
+app.command()(explain)
 
 command = typer.main.get_command(app)
 """The command line. Typer would build it again at every call of `app`."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def finish(run: runs.Run, *, show: bool = False) -> None:
-    """Write the report page, print problems and findings, and exit with the status of the run.
+    """Write the report page, print the first screen, and exit with the status of the run.
 
     The page is written first, because printing ends the command if the reader of a pipe has closed it.
 
@@ -31,9 +31,8 @@ def finish(run: runs.Run, *, show: bool = False) -> None:
     """
     report = run.report_of()
     page = run.folder.write_page(report)
-    reports.print_problems(run.problems)
-    reports.print_blocks(report.blocks)
-    typer.echo(f"\nrun     {run.place}\nreport  {page}")
+    places = [("run", str(run.place)), ("report", str(page)), ("more", f"tiltmeter show {run.place}")]
+    reports.print_screen(report.blocks, run.problems, places)
     if show:
         typer.launch(str(page))
     if run.exit_code != EXIT_OK:

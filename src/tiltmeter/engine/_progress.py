@@ -266,8 +266,8 @@ class _RichDisplay(Display):
 def _plain_line(label: str, total: int, snapshot: Snapshot) -> str:
     """Return the progress as text."""
     count = _progress_count(snapshot.tally.done, total)
-    details = ", ".join(_progress_parts(snapshot, total).values())
-    return f"{label}: {count} done, {details}"
+    details = _progress_parts(snapshot, total).values()
+    return ", ".join([f"{label}: {count} done", *details])
 
 
 def _json_line(label: str, total: int, snapshot: Snapshot) -> str:
@@ -307,10 +307,12 @@ def _progress_parts(snapshot: Snapshot, total: int) -> dict[str, str]:
     seconds = _seconds_remaining(snapshot, total)
     if seconds:
         parts["remaining"] = f"{_clock(seconds)} to go"
-    parts["in_flight"] = f"{snapshot.in_flight} of {snapshot.width} in flight"
+    if snapshot.in_flight:
+        parts["in_flight"] = f"{snapshot.in_flight} of {snapshot.width} in flight"
     if snapshot.paused:
         parts["paused"] = f"paused {snapshot.paused:.0f} s"
-    parts["tokens"] = f"{tally.input_tokens:,}+{tally.output_tokens:,} tokens"
+    if tally.input_tokens or tally.output_tokens:
+        parts["tokens"] = f"{tally.input_tokens:,} tokens in, {tally.output_tokens:,} out"
     if tally.cost:
         at_least = "at least " if tally.unmetered else ""
         parts["cost"] = f"{at_least}${tally.cost:,.4f}"

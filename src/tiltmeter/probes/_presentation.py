@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, String, col, lit, when
 
-from tiltmeter._quantities import interval
+from tiltmeter._quantities import interval, quantity
 from tiltmeter.blocks import (
     MARKS,
     MORE_ITEMS,
@@ -256,7 +256,7 @@ def _worst_of_each_harm(key: DataFrame, details: Mapping[str, str]) -> Table:
 def _worst_of_one_model(rows: Sequence[Row], details: Mapping[str, str]) -> Table:
     """Return the worst finding for each harm, in words; `details` has the titles that tests link to."""
     harms = [_harm_title(row["harm"]) for row in rows]
-    tests = [f"{row['title']}: {row['words']}" for row in rows]
+    tests = [f"{row['title']}: {row['words']}, {_value_in_words(row)}" for row in rows]
     columns = [
         Column("harm", harms, "name"),
         Column("worst mark", [graded(row) for row in rows], "mark", links=harms),
@@ -264,6 +264,13 @@ def _worst_of_one_model(rows: Sequence[Row], details: Mapping[str, str]) -> Tabl
         Column("q", [row["q"] for row in rows], "probability"),
     ]
     return Table("The worst result for each harm", columns, note=TIERS)
+
+
+def _value_in_words(row: Row) -> str:
+    """Return the value of a finding with its interval: "31 points (23 to 40)"."""
+    low, high, unit = row["low"], row["high"], row["unit"]
+    value = quantity(row["estimate"], low, high, unit)
+    return value if low is None else f"{value} ({interval(low, high, unit)})"
 
 
 def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> list[Block]:

@@ -5,6 +5,7 @@ from ._layout import print_text as print_text
 from ._markdown import as_markdown as as_markdown
 from ._page import Report as Report, as_html as as_html, write_page as write_page
 from ._result import Result as Result
+from ._screen import print_screen as print_screen
 from ._terminal import (
     print_blocks as print_blocks,
     print_evidence as print_evidence,

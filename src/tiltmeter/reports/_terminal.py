@@ -36,6 +36,8 @@ _LEAST_WIDTHS: Mapping[Kind, int] = {"text": 40, "mark": 1_000}
 
 A column of marks wraps only if no more columns can be omitted.
 """
+LONGEST: Mapping[str, int] = {"prompt": 400, "answer": 600}
+"""Number of characters of a prompt and of an answer that are printed."""
 _COLOURS = {
     "healthy": "green",
     "at most cautionary": "green",
@@ -198,21 +200,24 @@ def _print_each(
                     for row in block.rows:
                         _print_response(row)
             case _:
-                omitted_columns += _print_table_block(table_of(block))
+                omitted_columns += print_table_block(table_of(block))
 
 
 def _print_heading(text: str, style: str) -> None:
     console().print(styled(printable(text, one_line=True), style), soft_wrap=True)
 
 
-def _print_table_block(table: Table) -> list[str]:
-    """Print a table with its note, if it has rows, and return the names of the omitted columns."""
+def print_table_block(table: Table, *, has_constants: bool = True) -> list[str]:
+    """Print a table with its note, if it has rows, and return the names of the omitted columns.
+
+    Columns with the same value in every row are printed below the table, unless `has_constants` is False.
+    """
     if not table.columns or len(table.columns[0].values) == 0:
         return []
     same = constant(table.columns)
     columns = [_text_column(column) for column in table.columns if column not in same]
     omitted = print_table(columns, title=printable(table.title, one_line=True), lead=table.lead)
-    if same:
+    if same and has_constants:
         print_text(in_every_row(same), always=True)
     if table.note:
         print_text(table.note, always=True)
@@ -322,14 +327,35 @@ def _cost_words(name: str, low: float | None, high: float | None) -> str:
 
 
 def print_evidence(rows: DataFrame, *, as_json: bool) -> None:
-    """Print the attempts behind a finding: prompt, answer, outcome and label."""
+    """Print the attempts behind a finding: prompt, answer, outcome and label.
+
+    Long texts are shortened in the middle; JSON has them as a whole.
+    """
     if as_json:
         print_json(rows)
         return
     for row in rows.iter_rows(named=True):
         attempt = f"{row['prompt_id']}  answer {row['repetition'] + 1}"
-        response = Response(row["prompt"], row["answer"], row["outcome"], row["label"], prompt_id=attempt)
+        prompt = _abridged(row["prompt"], LONGEST["prompt"])
+        answer = _abridged(row["answer"], LONGEST["answer"])
+        response = Response(prompt, answer, row["outcome"], row["label"], prompt_id=attempt)
         _print_response(response, row.get("sentences") or ())
+    if any(_is_abridged(rows, name) for name in LONGEST):
+        print_text("Long texts are shortened (…); -f json has them as a whole.", always=True)
+
+
+def _abridged(text: str | None, longest: int) -> str | None:
+    """Return the beginning and the end of a text of more than `longest` characters."""
+    if text is None or len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half].rstrip()} … {text[-half:].lstrip()}"
+
+
+def _is_abridged(rows: DataFrame, name: str) -> bool:
+    """Return whether a column has a text that is shortened."""
+    longest = rows[name].str.len_chars().max()
+    return isinstance(longest, int) and longest > LONGEST[name]
 
 
 def _print_response(response: Response, sentences: Sequence[str] = ()) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from polars import DataFrame, Int8, LazyFrame, col
+import polars as pl
+from polars import DataFrame, Int8, LazyFrame, col, lit
 
 from tiltmeter import reports
 from tiltmeter.blocks import RANGES, UNDECIDED, Block, Headline
@@ -20,7 +21,7 @@ from tiltmeter.runs._presenting import blocks_of, method_tables, report_of
 from tiltmeter.runs._reading_quality import reading_quality
 from tiltmeter.runs._run_tables import RunTables, stage_table
 from tiltmeter.runs._selecting import one_finding
-from tiltmeter.schema import Finding, metric_name
+from tiltmeter.schema import NAMED, Finding, metric_name
 
 if TYPE_CHECKING:
     import pandas
@@ -200,7 +201,7 @@ class Run(RunTables):
     def evidence(self, metric: str, *, limit: int | None = None, **narrow: str | None) -> DataFrame:
         """Return the attempts behind a finding (selected as in `finding`), with prompt and answer.
 
-        At most `limit` rows.
+        At most `limit` rows; if the run knows which responses moved the number most, these come first.
 
         For a finding about a concept, `sentences` lists the sentences of the answer that mention it.
 
@@ -218,7 +219,7 @@ class Run(RunTables):
             measures = resting_on(self.folder, finding.values["evidence"], self.folder.scan("measures"))
             measures = measures.filter(model=finding.model)
             if limit is not None:
-                measures = measures.head(limit)
+                measures = _most_influential_first(measures, stages.get("examples"), finding).head(limit)
             if finding.values["concept"] is not None and "shown" in stages:
                 sentences = _sentences(stages["shown"], finding)
                 measures = measures.join(sentences, on="attempt", how="left", maintain_order="left")
@@ -257,6 +258,19 @@ class Run(RunTables):
         'ok'
         """
         return explained_attempt(self.folder, self.findings, prompt_id, model, repetition, place=self.place)
+
+
+def _most_influential_first(
+    measures: LazyFrame, examples: LazyFrame | None, finding: Finding
+) -> LazyFrame:
+    """Return measures with the responses first that moved a finding most (columns EXAMPLES)."""
+    if examples is None:
+        return measures
+    is_of_finding = [col(name).eq_missing(lit(finding.values[name])) for name in NAMED]
+    of_finding = examples.filter(*is_of_finding, model=finding.model, part=finding.part)
+    ranked = of_finding.select("prompt_id", "repetition", rank=pl.int_range(pl.len()))
+    with_rank = measures.join(ranked, on=["prompt_id", "repetition"], how="left", maintain_order="left")
+    return with_rank.sort("rank", nulls_last=True, maintain_order=True).drop("rank")
 
 
 def _sentences(mentions: LazyFrame, finding: Finding) -> LazyFrame:

@@ -1,0 +1,96 @@
+"""The first screen of a finished run: at most 24 lines of 80 columns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+from tiltmeter._sanitising import printable
+from tiltmeter.blocks import Block, Callout, Chart, Column, Headline, Intervals, Table
+from tiltmeter.reports._layout import print_text
+from tiltmeter.reports._terminal import print_problems, print_table_block
+from tiltmeter.reports._words import counted_marks, table_of
+
+MOST_MODELS: Final = 5
+"""Number of models with a headline."""
+MOST_ROWS: Final = 5
+"""Number of rows of the table."""
+LAST_ROWS: Final = 2
+"""How many of them are the last ones of a ranking."""
+MOST_PROBLEMS: Final = 3
+"""Number of sentences about what is missing."""
+
+
+def print_screen(blocks: Sequence[Block], problems: Sequence[str], places: Sequence[tuple[str, str]]) -> None:
+    """Print the headlines, the first table, what is missing, and where everything else is.
+
+    Parameters
+    ----------
+    blocks
+        The blocks of the report.
+    problems
+        What is missing, as sentences.
+    places
+        Names and values of the last lines, such as ("report", "runs/x/report.html").
+    """
+    for block in blocks:
+        if isinstance(block, Headline):
+            break
+        if isinstance(block, Callout):
+            print_text(f"note: {block.text}", always=True)
+    headlines = [block for block in blocks if isinstance(block, Headline)]
+    for headline in headlines[:MOST_MODELS]:
+        _print_headline(headline, is_only=len(headlines) == 1)
+    if len(headlines) > MOST_MODELS:
+        print_text(f"{len(headlines) - MOST_MODELS} more models: see the report.", always=True)
+    print_text("", always=True)
+    tables = [table for table in blocks if isinstance(table, Table | Chart) and _height(table)]
+    if tables:
+        _print_first_rows(tables[0])
+    print_problems(problems[:MOST_PROBLEMS])
+    if len(problems) > MOST_PROBLEMS:
+        print_problems([f"{len(problems) - MOST_PROBLEMS} more parts or responses are missing; see the report"])
+    width = max(len(name) for name, _ in places)
+    for name, place in places:
+        print(f"{name:<{width}}  {printable(place, one_line=True)}")
+
+
+def _print_headline(headline: Headline, *, is_only: bool) -> None:
+    """Print a headline; that of an only model with its detail."""
+    print_text(f"{headline.text}.", style="bold", always=True)
+    if is_only:
+        sentences = [headline.detail, counted_marks(headline.marks)]
+        print_text(" ".join(filter(None, sentences)), always=True)
+
+
+def _height(block: Table | Chart) -> int:
+    """Return the number of rows of a table or chart."""
+    columns = table_of(block).columns
+    return len(columns[0].values) if columns else 0
+
+
+def _print_first_rows(block: Table | Chart) -> None:
+    """Print at most MOST_ROWS rows of a table or chart.
+
+    Of a ranking of groups, the highest and the lowest are printed.
+    """
+    table, height = table_of(block), _height(block)
+    panels = {row.panel for row in block.rows} if isinstance(block, Intervals) else set()
+    places, note = list(range(height)), ""
+    if height > MOST_ROWS and len(panels) == 1:
+        places = [*places[: MOST_ROWS - LAST_ROWS], *places[height - LAST_ROWS :]]
+        between = f"the first {MOST_ROWS - LAST_ROWS} and the last {LAST_ROWS}"
+        note = f"{height - MOST_ROWS} more lie between {between}."
+    elif height > MOST_ROWS:
+        places = places[:MOST_ROWS]
+        note = f"{height - MOST_ROWS} more follow."
+    columns = [_rows_of(column, places) for column in table.columns]
+    print_table_block(dataclasses.replace(table, columns=columns, note=note), has_constants=False)
+
+
+def _rows_of(column: Column, places: Sequence[int]) -> Column:
+    """Return some rows of a column."""
+    values = [column.values[place] for place in places]
+    links = [column.links[place] for place in places] if column.links else ()
+    return dataclasses.replace(column, values=values, links=links)
