@@ -9,7 +9,6 @@ BIN := $(VENV)/bin
 demo: export PYTHONDONTWRITEBYTECODE =
 demo: $(VENV)/.installed
 	$(BIN)/tiltmeter demo
-	$(BIN)/tiltmeter run associations/gender --model hf/tests/fixtures/storyteller -M batch_size=200 --max-connections 200 --judge sim/fair --limit 20 -P encoder=none -P names=grid
 
 test: export PYTHONDONTWRITEBYTECODE =
 # The test processes together use all cores, so each has one thread of Polars. `make verify` keeps the threads, on which the order of rows

@@ -13,10 +13,11 @@ from tiltmeter import reports
 from tiltmeter._cli import command_options as o
 from tiltmeter._cli.association_commands import reanalyse, validate
 from tiltmeter._cli.benchmark_commands import benchmark_app, build
+from tiltmeter._cli.demo_command import demo
 from tiltmeter._cli.journal_commands import journal_app
 from tiltmeter._cli.listing_commands import data_app, list_things, schema
 from tiltmeter._cli.results_commands import compare, export, gate, label, report, show, verify, view
-from tiltmeter._cli.run_commands import analyse, demo, finish, sim_app
+from tiltmeter._cli.run_commands import analyse, finish, sim_app
 from tiltmeter._cli.word_commands import explain
 from tiltmeter._sanitising import printable
 from tiltmeter.errors import EXIT_INCOMPLETE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,10 +12,9 @@ import tiltmeter as tm
 from tiltmeter import reports, runs
 from tiltmeter._cli import command_options as o
 from tiltmeter.errors import EXIT_OK
-from tiltmeter.runs._listings import STUDIES
 
 if TYPE_CHECKING:
-    from tiltmeter.models.sim import SimulatedModel
+    pass
 
 
 def finish(run: runs.Run, *, show: bool = False) -> None:
@@ -183,147 +181,6 @@ def _number(text: str) -> int | float | str:
         with suppress(ValueError):
             return kind(text)
     return text
-
-
-DEMO_PRESET: Final = "mild"
-"""Preset of the simulated model of the demonstration."""
-DEMO_CELLS: Final = 60
-"""Number of cells (a pair of characters at one location) in the stories of the demonstration."""
-DEMO_QUESTIONS: Final = 20
-"""Number of questions about each country in the demonstration."""
-
-
-def demo(
-    limit: Annotated[str, typer.Option(metavar="N", help="Number of items per probe.")] = "300",
-    cells: Annotated[
-        int,
-        typer.Option(
-            min=2,
-            metavar="N",
-            help="Number of cells of the grid of stories; a cell is a pair of characters at one location.",
-        ),
-    ] = DEMO_CELLS,
-    questions: Annotated[
-        int,
-        typer.Option(
-            min=2,
-            metavar="N",
-            help="Number of questions about each of 21 countries and unions, in each of five roles.",
-        ),
-    ] = DEMO_QUESTIONS,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR|URL",
-            envvar="TILTMETER_OUT",
-            help="Folder or URL for the three runs and their report [default: under runs/].",
-        ),
-    ] = None,
-    display: o.Display = None,
-) -> None:
-    """Run all methods on a simulated model with known bias. Needs no API key."""
-    from tiltmeter.models.sim import PRESETS, create
-
-    simulated = create("sim", DEMO_PRESET)
-    typer.echo(
-        f"{simulated.name} is not a language model. It is a program that answers at random with a known"
-        f" bias: each key metric below is set about {PRESETS[DEMO_PRESET]:g} away from its unbiased value,"
-        " and its stories associate arbitrary concepts with people, with a difference of that size."
-        " Another such program annotates the stories. It describes some arbitrarily chosen countries"
-        " more positively than others.\n",
-        err=True,
-    )
-    command = f"tiltmeter run {{}} --model {simulated.name} --limit {{}}"  # repeats each run
-    probes = tm.run(
-        "genderbench",
-        model=simulated,
-        limit=limit,
-        out=_inside(out, "probes"),
-        display=display,
-        command=command.format("genderbench", limit),
-    )
-    _show_metrics(probes, simulated)
-    storyteller = create("sim", DEMO_PRESET)  # learning the probes has changed the fingerprint of the first
-    stories = tm.run(
-        "associations/gender",
-        model=storyteller,
-        limit=cells,
-        params={"encoder": "none"},
-        judge="sim/fair",
-        out=_inside(out, "associations"),
-        display=display,
-        command=command.format("associations/gender", cells) + " --judge sim/fair -P encoder=none",
-    )
-    _show_concepts(stories, storyteller)
-    benchmark = tm.run(
-        "benchmarks/g20",
-        model=create("sim", DEMO_PRESET),
-        limit=questions,
-        out=_inside(out, "benchmark"),
-        display=display,
-        command=command.format("benchmarks/g20", questions),
-    )
-    reports.print_blocks(benchmark.blocks())
-    finished = [probes, stories, benchmark]
-    _print_places(finished, _write_report(finished, out))
-
-
-def _inside(out: str | None, name: str) -> str | None:
-    return None if out is None else f"{out.rstrip('/')}/{name}"
-
-
-def _write_report(finished: list[runs.Run], out: str | None) -> str:
-    """Write one report page about all runs, in `out` or in the folder of the first; return its location."""
-    folder = finished[0].folder if out is None else runs.folder_to_fill(out)
-    return folder.write_page(runs.report_of(finished))
-
-
-def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
-    """Print the findings, and how many intervals of key metrics contain the planted value."""
-    reports.print_blocks(run.blocks())
-    dials = simulated.dials.mapping()
-    truths = {part.name: part.true_values(dials) for part in STUDIES.load("genderbench")().parts}
-    is_covered: dict[str, bool] = {}
-    for row in run.findings.filter("key").drop_nulls("low").iter_rows(named=True):
-        truth = truths[row["part"]].get(row["published"])
-        if row["wording"] is None and truth is not None:
-            is_covered[f"{row['part']} {row['metric']}"] = row["low"] <= truth <= row["high"]
-    covered = sum(is_covered.values())
-    typer.echo(f"The intervals of {covered} of {len(is_covered)} key metrics contain the planted value.")
-    for name, inside in is_covered.items():
-        if not inside:
-            typer.echo(f"  not {name}")
-    typer.echo()
-
-
-def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
-    """Print the findings, and how many planted and unplanted associations were reported."""
-    reports.print_blocks(run.blocks())
-    (part,) = STUDIES.load("associations")("gender").parts
-    planted = part.planted_effects(run.design, simulated.dials.mapping())
-    reported = run.findings.drop_nulls("concept")
-    missed = planted.join(reported, on=["concept", "group"], how="anti")
-    unplanted = reported.join(planted, on=["concept", "group"], how="anti")
-    typer.echo(
-        f"Found {planted.height - missed.height} of {planted.height} planted associations; {unplanted.height}"
-        f" of the {reported.height} reported associations are not planted."
-    )
-    for row in missed.iter_rows(named=True):
-        typer.echo(f"  not found: {row['concept']} ({row['group']}), planted difference {row['effect']:.3f}")
-    typer.echo()
-
-
-def _print_places(finished: Sequence[runs.Run], page: str) -> None:
-    """Print problems and the locations of runs and report.
-
-    Missing data does not make the demonstration fail.
-    """
-    for run in finished:
-        reports.print_problems(run.problems)
-    typer.echo()
-    for run in finished:
-        typer.echo(f"run     {run.place}")
-    typer.echo(f"report  {page}")
 
 
 sim_app: Final = typer.Typer(help="Use the simulated model, whose bias is known.", no_args_is_help=True)

@@ -50,7 +50,9 @@ def print_screen(blocks: Sequence[Block], problems: Sequence[str], places: Seque
         _print_first_rows(tables[0])
     print_problems(problems[:MOST_PROBLEMS])
     if len(problems) > MOST_PROBLEMS:
-        print_problems([f"{len(problems) - MOST_PROBLEMS} more parts or responses are missing; see the report"])
+        print_problems(
+            [f"{len(problems) - MOST_PROBLEMS} more parts or responses are missing; see the report"]
+        )
     width = max(len(name) for name, _ in places)
     for name, place in places:
         print(f"{name:<{width}}  {printable(place, one_line=True)}")

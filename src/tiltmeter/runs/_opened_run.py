@@ -260,9 +260,7 @@ class Run(RunTables):
         return explained_attempt(self.folder, self.findings, prompt_id, model, repetition, place=self.place)
 
 
-def _most_influential_first(
-    measures: LazyFrame, examples: LazyFrame | None, finding: Finding
-) -> LazyFrame:
+def _most_influential_first(measures: LazyFrame, examples: LazyFrame | None, finding: Finding) -> LazyFrame:
     """Return measures with the responses first that moved a finding most (columns EXAMPLES)."""
     if examples is None:
         return measures
