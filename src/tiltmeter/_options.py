@@ -122,6 +122,15 @@ _MODELS: Final = (
 
 _STUDY: Final = (
     Option(
+        name="only",
+        help="Run only these parts of the study, such as gest,direct.",
+        kind=list,
+        flags=("--only",),
+        metavar="PART,...",
+        accepts=(str, list, tuple),
+        accepted="names of parts",
+    ),
+    Option(
         name="params",
         help="Study parameter, such as wording=all; repeatable.",
         kind=dict,

@@ -121,6 +121,7 @@ def plan(
     study: Asked,
     *,
     model: AskedModel | Sequence[AskedModel] = (),
+    only: str | Sequence[str] | None = None,
     judge: AskedModel | None = None,
     definition: str | None = None,
     size: str | None = None,
@@ -137,7 +138,7 @@ def plan(
 
     Parameters
     ----------
-    study, judge, definition, size, limit, repeats, seed, system_message, params, sampling, limits
+    study, only, judge, definition, size, limit, repeats, seed, system_message, params, sampling, limits
         See `run`.
     model
         Models to estimate the cost for.
@@ -174,7 +175,7 @@ def plan(
         params=params,
         judge=None if judge is None else runs.name_of(judge),
     )
-    resolved = runs.resolve(study, settings=settings, sampling=flags)
+    resolved = runs.resolve(study, settings=settings, sampling=flags, only=_parts(only))
     if resolved.settings.judge is not None:
         runs.name_of(resolved.settings.judge)  # raises InputError for a name in a study file that is none
     return runs.make_plan(
@@ -192,6 +193,7 @@ def run(
     study: Asked,
     *,
     model: AskedModel | Sequence[AskedModel],
+    only: str | Sequence[str] | None = None,
     base_url: str | None = None,
     options: Mapping[str, Any] | None = None,
     judge: AskedModel | None = None,
@@ -227,6 +229,8 @@ def run(
         One or more models, each given as "provider/name", a function (sync or async, of the prompt or the
         messages; see `tiltmeter.models.model_of`), a text-generation pipeline of transformers, or an object
         that implements `tiltmeter.models.Model`.
+    only
+        Names of the parts of the study to run, such as ["gest", "direct"] or "gest,direct". By default all.
     base_url
         Base URL of an OpenAI-compatible (or Anthropic) endpoint, for models given by name.
     options
@@ -329,7 +333,7 @@ def run(
         replace=replace,
         judge=judging.name,
     )
-    resolved = runs.resolve(study, settings=settings, sampling=flags)
+    resolved = runs.resolve(study, settings=settings, sampling=flags, only=_parts(only))
     may_think = runs.has_room_to_think(resolved)
     models = [
         runs.open_model(tested, resolved.sampling, base_url, model_options, flags, room_to_think=may_think)
@@ -402,6 +406,7 @@ def analyse(
     data: Run | DataFrame | pandas.DataFrame | str | Path | Sequence[str | Path],
     study: Asked | None = None,
     *,
+    only: str | Sequence[str] | None = None,
     model: str = OWN,
     text: str | None = None,
     group: str | Sequence[str] = (),
@@ -443,6 +448,8 @@ def analyse(
         The study whose prompts were answered, or the method for your own texts: "associations" or
         "benchmarks". For a run, it is that of the run; a study file with other settings, such as an edited
         copy of its study.yaml, can be given.
+    only
+        Names of the parts of the study to measure, such as ["gest", "direct"]. By default all.
     model
         Name of the model, if the table has no column for it.
     text, group, location, name, baseline, pair, feature, cluster
@@ -504,16 +511,21 @@ def analyse(
     asking = _asking(
         limits=limits, journal=journal, display=display, engine=engine, engine_options=engine_options
     )
+    parts = _parts(only)
     source = None
     if not importing.has_columns(columns):
         source = importing.run_of(data, of_study=study is not None)
     if source is not None:
         _refuse_selection_of_prompts(model, limit, chosen_settings["params"])
         importing.refuse_own_texts(source)
+        for part in parts or ():
+            check_known(part, source.about["parts"], f"--only: the run has no part {part!r}")
         if study is None:
-            resolved = runs.resolve_stored(source.path, run_code=run_code, settings=chosen_settings)
+            resolved = runs.resolve_stored(
+                source.path, run_code=run_code, settings=chosen_settings, only=parts
+            )
         else:
-            resolved = runs.resolve(study, settings=chosen_settings)
+            resolved = runs.resolve(study, settings=chosen_settings, only=parts)
         finished = importing.analyse_run(
             source,
             resolved,
@@ -523,7 +535,7 @@ def analyse(
             command=command,
         )
     else:
-        resolved = runs.resolve(_study_of(study, columns, limit), settings=chosen_settings)
+        resolved = runs.resolve(_study_of(study, columns, limit), settings=chosen_settings, only=parts)
         finished = importing.analyse_responses(
             importing.sources_of(data),
             resolved,
@@ -856,6 +868,19 @@ def _limit(size: str | None, limit: Limit | None) -> Limit | None:
     if size is not None:
         check_known(size, SIZES, f"unknown size {size!r}")
     return size if limit is None else limit
+
+
+def _parts(only: str | Sequence[str] | None) -> list[str] | None:
+    """Return the names of parts in the argument `only`; raise InputError if there are none."""
+    shared_options.check_types(only=only)
+    if only is None:
+        return None
+    texts = [only] if isinstance(only, str) else [as_text("only", name) for name in only]
+    names = [name.strip() for text in texts for name in text.split(",")]
+    parts = [name for name in names if name]
+    if not parts:
+        raise InputError("--only needs names of parts of the study, such as gest,direct")
+    return parts
 
 
 def _settings(

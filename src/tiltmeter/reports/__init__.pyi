@@ -6,6 +6,7 @@ from ._markdown import as_markdown as as_markdown
 from ._page import Report as Report, as_html as as_html, write_page as write_page
 from ._result import Result as Result
 from ._terminal import (
+    plan_document as plan_document,
     print_blocks as print_blocks,
     print_evidence as print_evidence,
     print_json as print_json,

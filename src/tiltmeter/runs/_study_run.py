@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from polars import DataFrame
+from polars import DataFrame, col
 
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Tally
@@ -134,8 +134,12 @@ class RunInProgress:
                 self.problems.append(f"{name} not run: {status['reason']}")
 
     def take_design(self, source: Run) -> None:
-        """Write the design of a finished run, and add a problem for each part without prompts."""
-        design, parts = source.design, source.about["parts"]
+        """Write the design of a finished run, and add a problem for each part without prompts.
+
+        It has only the parts of this study, which may be some of those of the run.
+        """
+        names = [part.name for part in self.resolved.study.parts]
+        design, parts = source.design.filter(col.part.is_in(names)), source.about["parts"]
         with self.clock.timing("design"), self.folder.table("design", DESIGN) as add:
             add(design)
         for part in self.resolved.study.parts:
@@ -229,6 +233,13 @@ class RunInProgress:
         self.folder.write_json(document)
         return Run(self.folder)
 
+    def is_interrupted(self, generated: Generated) -> bool:
+        """Return whether a signal ended the requests to a model or to the judge."""
+        tallies = [requested.tally for requested in generated.requested.values()]
+        if self._judge is not None:
+            tallies += self._judge.tallies
+        return any(tally.interrupted for tally in tallies)
+
     def _judge_document(self) -> dict[str, Any] | None:
         """Return what run.json says about the judge; None if there is none."""
         judge = self._judge
@@ -308,7 +319,8 @@ def run_study(
         run.analyse(parts)
         count_free_refusals(folder, run.became, models, parts, resolved.settings, journal)
         entries = [_model_entry(model, sampling, generated) for model, sampling in models]
-        return run.finish(entries, command)
+        further = {"interrupted": True} if run.is_interrupted(generated) else {}
+        return run.finish(entries, command, **further)
 
 
 def _study_document(
