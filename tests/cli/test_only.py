@@ -114,3 +114,21 @@ def test_plans_of_several_studies_have_totals(tiltmeter: Tiltmeter) -> None:
     last = tiltmeter("plan", *priced, exits=0).stdout.splitlines()[-1]
     assert last.startswith(f"all 2 studies: {document['total']['calls']:,} calls, $")
     assert tiltmeter("plan", *names, exits=0).stdout.splitlines()[-1].endswith(" calls")
+
+
+def test_a_limit_of_single_parts_warns_of_the_others(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("study: genderbench\nparts: [gest, direct, hiring_an]\n")
+    warning = (
+        "warning: --limit gest=5 limits gest only: the other 2 parts keep their size, and all parts together"
+        " take {calls:,} calls per model; for gest alone, add --only gest\n"
+    )
+    arguments = ("mine.yaml", "--limit", "gest=5", "-m", "sim/fair")
+    planned = json.loads(tiltmeter("plan", *arguments, "-f", "json", exits=0).stdout)
+    expected = warning.format(calls=planned["total"]["calls"])
+    assert planned["warnings"][0] == expected.removeprefix("warning: ").strip()
+    done = tiltmeter("run", *arguments, "--display", "plain", exits=0)
+    assert expected in done.stderr
+    for other in ("5,gest=5", "quick,gest=5", "5", "gest=5,direct=5,hiring_an=5"):
+        warnings = json.loads(tiltmeter("plan mine.yaml -f json --limit", other).stdout)["warnings"]
+        assert not any("--only" in sentence for sentence in warnings), other
+    assert "--only" not in tiltmeter("plan genderbench/gest --limit gest=5", exits=0).stdout

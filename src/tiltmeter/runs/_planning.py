@@ -179,6 +179,7 @@ def make_plan(
         costs=_costs(resolved, longest_of, parts, question_tokens, prices),
         design=pl.concat(prompts) if prompts else DataFrame(),
         warnings=[
+            *limit_warnings(resolved, _calls(parts)),
             *_warnings(metrics, parts, resolved, library),
             *_size_warnings(planned),
             *_thinking_words(resolved, longest_of),
@@ -494,6 +495,27 @@ def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
     if few.len():
         sentence += f"; undecided more often than in 20% of studies: {', '.join(few)}"
     return sentence
+
+
+def limit_warnings(resolved: Resolved, calls: int) -> list[str]:
+    """Return a sentence about the other parts, if only single parts have a limit (`--limit gest=200`).
+
+    Parameters
+    ----------
+    calls
+        Number of calls of all parts.
+    """
+    limited = resolved.limited_alone
+    if not limited:
+        return []
+    limits = ",".join(f"{part}={resolved.settings.limits[part]}" for part in limited)
+    others = [part.name for part in resolved.study.parts if part.name not in limited]
+    number = f"part, {others[0]}, keeps its" if len(others) == 1 else f"{len(others)} parts keep their"
+    return [
+        f"--limit {limits} limits {' and '.join(limited)} only: the other {number} size, and all parts"
+        f" together take {calls:,} calls per model; for {' and '.join(limited)} alone, add"
+        f" --only {','.join(limited)}"
+    ]
 
 
 def _rounded(items: int) -> int:

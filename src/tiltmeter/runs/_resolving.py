@@ -152,6 +152,8 @@ class Resolved:
     sampling: Sampling
     inputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The sha256 of each input file of the user, by path."""
+    limited_alone: Sequence[str] = dataclasses.field(default=(), compare=False)
+    """Parts with a limit of their own, if the user gave none for the other parts (`--limit gest=200`)."""
 
     def as_document(self) -> dict[str, Any]:
         """Return the content of `study.yaml`; `resolve` of that file returns an equal study."""
@@ -367,6 +369,13 @@ def _settings(values: Mapping[str, Any], study: Study) -> Settings:
     return Settings(**values, definition=definition, limits=of_size | limit.of_parts)
 
 
+def _limited_alone(values: Mapping[str, Any], study: Study) -> list[str]:
+    """Return the parts that have limits, if there are other parts and no limit applies to these."""
+    limit = StudyLimit.parse(str(values["limit"])) if "limit" in values else StudyLimit()
+    is_of_some = 0 < len(limit.of_parts) < len(study.parts)
+    return list(limit.of_parts) if is_of_some and limit.of_all is None else []
+
+
 def _definition(name: str, study: Study) -> Definition:
     """Return the definition of that name of the method of a study.
 
@@ -459,6 +468,7 @@ def resolve(
         settings=resolved_settings,
         sampling=_sampling(_sampling(study.sampling, in_file["sampling"]), flags["sampling"]),
         inputs={str(file): sha256(file) for file in files},
+        limited_alone=_limited_alone(in_file | flags, study),
     )
 
 
