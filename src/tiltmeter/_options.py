@@ -201,6 +201,16 @@ _STUDY: Final = (
 
 _REQUESTS: Final = (
     Option(
+        name="max_cost",
+        help="Dollars for responses: when they have cost as much, no further request is sent (status 3).",
+        kind=float,
+        metavar="DOLLARS",
+        environment=True,
+        least=0,
+        accepts=(int, float),
+        accepted="a number of dollars",
+    ),
+    Option(
         name="temperature",
         help="Sampling temperature [default: the method's].",
         kind=float,

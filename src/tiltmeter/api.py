@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -209,6 +210,7 @@ def run(
     replace: Mapping[str, str | Path] | None = None,
     sampling: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
+    max_cost: float | None = None,
     journal: str | Path | None = None,
     out: str | Path | None = None,
     display: str | None = None,
@@ -261,6 +263,9 @@ def run(
         Fields of `tiltmeter.models.Sampling` that override those prescribed by the method.
     limits
         Limits on requests: connections, requests and tokens per minute, timeouts, retries.
+    max_cost
+        US dollars: when the responses requested by this call have cost as much, no further request is sent,
+        and those in flight are kept. The run is then incomplete; calling again requests the others.
     journal
         Path or database URL of the response cache. By default one journal is shared by all runs.
     out
@@ -276,7 +281,8 @@ def run(
     yes
         Whether to request all responses to a part although its first 20 cannot be used (all cut off, empty,
         unread or failed). By default the part is stopped, and `Run.problems` names the cause and the remedy.
-        A function is called with a sentence and returns the answer.
+        A function is called with a sentence and returns the answer. It is also asked, before anything is
+        requested, whether to begin a run without `max_cost` that may cost more than 5 dollars.
     command
         Command line that started the run, recorded in run.json.
 
@@ -319,6 +325,7 @@ def run(
         engine=engine,
         engine_options=engine_options,
         accepts=yes,
+        max_cost=max_cost,
     )
     judging = _judging(judge, judge_base_url, judge_options)
     flags = mapping("sampling", sampling)
@@ -936,9 +943,12 @@ def _asking(
     engine: str | None = None,
     engine_options: Mapping[str, str] | None = None,
     accepts: bool | Callable[[str], bool] = False,
+    max_cost: float | None = None,
 ) -> Asking:
     """Return the settings for requests; raise InputError for a value of another type."""
-    shared_options.check_types(journal=journal, engine=engine, display=display)
+    shared_options.check_types(journal=journal, engine=engine, display=display, max_cost=max_cost)
+    if max_cost is not None and not 0 < max_cost < math.inf:
+        raise InputError(f"--max-cost must be a number of dollars above 0, not {max_cost!r}")
     if limits is not None and not isinstance(limits, Limits):
         raise InputError(f"limits= must be a tiltmeter.engine.Limits, not {limits!r}")
     return Asking(
@@ -948,6 +958,7 @@ def _asking(
         engine=engine,
         engine_options=mapping("engine_options", engine_options),
         accepts=accepts,
+        max_cost=max_cost,
     )
 
 

@@ -62,7 +62,7 @@ def tiltmeter(
     "model only base_url options judge judge_base_url judge_options params replace",
     "definition size limit repeats seed system_message",
     "temperature top_p max_tokens",
-    "max_connections rpm tpm timeout retries deadline",
+    "max_cost max_connections rpm tpm timeout retries deadline",
     "journal engine engine_options out display",
 )
 def run(
@@ -75,7 +75,8 @@ def run(
             "-y",
             help="Request all responses to a part although its first 20 cannot be used (all cut off,"
             " empty, unread or failed). Without it, the command asks on a terminal, and elsewhere"
-            " the part is stopped (status 3).",
+            " the part is stopped (status 3). On a terminal, a run without --max-cost that may cost"
+            " more than 5 dollars asks, too.",
         ),
     ] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
@@ -98,7 +99,9 @@ def _is_on_terminal() -> bool:
 
 
 def _wants_all(sentence: str) -> bool:
-    """Ask on the terminal whether to request all responses although the first ones show a fault.
+    """Ask on the terminal whether to request all responses although this sentence advises against it.
+
+    It is about a fault that the first ones show, or about their cost.
 
     Raises
     ------
@@ -107,7 +110,7 @@ def _wants_all(sentence: str) -> bool:
     """
     typer.echo(printable(sentence), err=True)
     try:
-        return typer.confirm("Request the other responses anyway?", err=True)
+        return typer.confirm("Request the responses anyway?", err=True)
     except typer.Abort as abort:
         typer.echo(err=True)
         if isinstance(abort.__context__, KeyboardInterrupt):

@@ -34,7 +34,7 @@ class NamedStudy:
 
     name: str
     folder: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 def studies_of(names: Sequence[str], options: Mapping[str, Any]) -> list[NamedStudy]:
@@ -67,20 +67,30 @@ def run_each(studies: Sequence[NamedStudy], options: Mapping[str, Any], *, show:
     A study that fails does not stop the others; a signal does.
     """
     statuses: list[int] = []
-    out = options["out"]
+    out, left_to_spend = options["out"], options["max_cost"]
     for number, study in enumerate(studies, 1):
         typer.echo(f"study {number} of {len(studies)}: {study.name}", err=True)
         own_options = dict(study.options)
         if out is not None:
             own_options["out"] = f"{str(out).rstrip('/')}/{study.folder}"
+        if left_to_spend is not None:
+            own_options["max_cost"] = left_to_spend
         run = None
         with _status_in(statuses, study):
             run = tm.run(study.name, **{**options, **own_options})
             finish(run, show=show)
-        if run is not None and run.about.get("interrupted"):
-            left = [other.name for other in studies[number:]]
-            if left:
-                typer.echo(f"not started, because the command was interrupted: {', '.join(left)}", err=True)
+        if run is None:
+            continue
+        reason = "the command was interrupted" if run.about.get("interrupted") else ""
+        if left_to_spend is not None:
+            left_to_spend -= run.about["cost_limit"]["spent"]
+            if left_to_spend <= 0:
+                reason = reason or "the cost reached the limit (--max-cost)"
+        others = [other.name for other in studies[number:]]
+        if reason and others:
+            typer.echo(f"not started, because {reason}: {', '.join(others)}", err=True)
+            statuses.append(EXIT_INCOMPLETE)
+        if reason:
             break
     _exit(statuses)
 

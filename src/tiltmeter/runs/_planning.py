@@ -189,6 +189,40 @@ def make_plan(
     )
 
 
+def highest_costs(
+    resolved: Resolved,
+    design: DataFrame,
+    models: Sequence[str],
+    prices: Prices,
+    *,
+    fixed_length: bool,
+) -> dict[str, float]:
+    """Return the upper bound of the cost of each model, and of the judge, whose bound is known.
+
+    Parameters
+    ----------
+    design
+        The prompts of all parts.
+    fixed_length
+        See `make_plan`.
+    """
+    room = has_room_to_think(resolved) and not fixed_length
+    longest_of = {model: _longest(resolved.sampling, model, room_to_think=room) for model in models}
+    rows: list[dict[str, Any]] = []
+    question_tokens = 0.0
+    for part in resolved.study.parts:
+        prompts = design.filter(part=part.name)
+        if prompts.is_empty():
+            continue
+        settings = resolved.settings.of_part(part.name)
+        row = _effort(part, prompts, settings, resolved.sampling.max_tokens)
+        rows.append(row)
+        question_tokens += row["judge_calls"] * part.question_length(settings) / CHARACTERS_PER_TOKEN
+    parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(_COUNTS, Int64)})
+    costs = _costs(resolved, longest_of, parts, question_tokens, prices)
+    return {cost.of: cost.high for cost in costs if cost.high is not None and cost.of != "total"}
+
+
 def _effort(part: Part, design: DataFrame, settings: Settings, longest: int | None) -> dict[str, Any]:
     """Return the row of `Plan.parts` for one part.
 
