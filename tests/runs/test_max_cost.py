@@ -50,13 +50,8 @@ def server() -> Iterator[MisbehavingServer]:
 
 
 def ask(study: str, server: MisbehavingServer, **more: Any) -> tm.Run:
-    options: dict[str, Any] = {
-        "model": "compatible/m",
-        "display": "none",
-        "out": "run",
-        "limits": ONE_AT_A_TIME,
-    } | more
-    return tm.run(study, base_url=server.url, **options)
+    options: dict[str, Any] = {"model": "compatible/m", "display": "none", "out": "run"}
+    return tm.run(study, base_url=server.url, **{**options, "limits": ONE_AT_A_TIME, **more})
 
 
 def test_nothing_is_sent_after_the_limit_and_the_run_goes_on_later(
@@ -111,7 +106,11 @@ def test_answers_without_counts_of_tokens_are_charged_as_if_they_were_long(promp
 
 
 def test_a_model_without_a_price_is_refused_before_anything_is_asked(
-    tiltmeter: Tiltmeter, tmp_path: Path, prompts: str, server: MisbehavingServer
+    tiltmeter: Tiltmeter,
+    tmp_path: Path,
+    prompts: str,
+    server: MisbehavingServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done = tiltmeter("run", prompts, "-m", "compatible/x", "--base-url", server.url, "--max-cost", "5")
     assert done.returncode == 2
@@ -122,8 +121,9 @@ def test_a_model_without_a_price_is_refused_before_anything_is_asked(
     )
     assert server.requests == 0
     assert not (tmp_path / "runs").exists()
-    with pytest.raises(InputError, match="needs the price of compatible/j"):
-        tm.run("associations/gender", model="sim/fair", judge="compatible/j", max_cost=1, limit=4)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-used")
+    with pytest.raises(InputError, match="needs the price of openai/gpt-99"):
+        tm.run("associations/gender", model="sim/fair", judge="openai/gpt-99", max_cost=1, limit=4)
 
 
 @pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])
