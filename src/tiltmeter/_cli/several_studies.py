@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,7 +15,9 @@ from tiltmeter import reports, runs
 from tiltmeter._cli.run_commands import finish
 from tiltmeter._sanitising import printable, redacted
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError, TiltmeterError
-from tiltmeter.runs import Plan
+
+if TYPE_CHECKING:
+    from tiltmeter.runs import Plan
 
 
 @dataclass(frozen=True, slots=True)
