@@ -18,6 +18,7 @@ from tiltmeter._cli.listing_commands import data_app, list_things, schema
 from tiltmeter._cli.results_commands import compare, export, gate, label, report, show, verify, view
 from tiltmeter._cli.run_commands import analyse, demo, finish, sim_app
 from tiltmeter._cli.several_studies import plan_each, run_each, studies_of
+from tiltmeter._cli.study_commands import init
 from tiltmeter._sanitising import printable
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError
 
@@ -179,6 +180,7 @@ def plan(
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
+app.command()(init)
 app.command()(analyse)
 app.command()(build)
 app.command()(show)
