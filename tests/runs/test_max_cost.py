@@ -6,8 +6,10 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 
 import tiltmeter as tm
 from conftest import Tiltmeter
+from support.commands import begin
 from support.misbehaving import Behaviour, MisbehavingServer
 from tiltmeter.engine import Limits
 from tiltmeter.errors import InputError
@@ -195,3 +198,20 @@ def test_an_expensive_run_asks_on_a_terminal_before_anything_is_requested(
     for more in ((), ("--yes",), ("--max-cost", "9")):  # without them, all responses are in the journal
         status, printed = on_terminal(workplace, environment, [*command, *more], "n\n")
         assert (status, "[y/N]" in printed) == (0, False)
+
+
+def test_an_interruption_ends_the_whole_command(
+    workplace: Path, environment: dict[str, str], prompts: str
+) -> None:
+    text = (workplace / prompts).read_text()
+    (workplace / "second.csv").write_text(text.replace("asks for", "wants"))
+    with MisbehavingServer(lambda request, nth: Behaviour(text="Yes.", delay=0.1)) as server:
+        more = ["-m", "compatible/m", "--base-url", server.url, "--max-connections", "1"]
+        process = begin(["run", prompts, "second.csv", *more], workplace, environment)
+        while server.requests < 3:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, printed = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert printed.endswith("not started, because the command was interrupted: second.csv\n")
+    assert not any("wants" in prompt for prompt in server.asked)
