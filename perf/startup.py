@@ -11,7 +11,7 @@ from perf._tools import options, table, tell
 
 COMMANDS = {
     "help": ["--help"],
-    "list": ["list"],
+    "list studies": ["list", "studies"],
     "list probes": ["list", "probes"],
     "list datasets": ["list", "datasets"],
 }

@@ -122,6 +122,15 @@ _MODELS: Final = (
 
 _STUDY: Final = (
     Option(
+        name="only",
+        help="Run only these parts of the study, such as gest,direct.",
+        kind=list,
+        flags=("--only",),
+        metavar="PART,...",
+        accepts=(str, list, tuple),
+        accepted="names of parts",
+    ),
+    Option(
         name="params",
         help="Study parameter, such as wording=all; repeatable.",
         kind=dict,
@@ -191,6 +200,16 @@ _STUDY: Final = (
 # -- requests -----------------------------------------------------------------------------------------------
 
 _REQUESTS: Final = (
+    Option(
+        name="max_cost",
+        help="Dollars for responses: when they have cost as much, no further request is sent (status 3).",
+        kind=float,
+        metavar="DOLLARS",
+        environment=True,
+        least=0,
+        accepts=(int, float),
+        accepted="a number of dollars",
+    ),
     Option(
         name="temperature",
         help="Sampling temperature [default: the method's].",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -121,6 +122,7 @@ def plan(
     study: Asked,
     *,
     model: AskedModel | Sequence[AskedModel] = (),
+    only: str | Sequence[str] | None = None,
     judge: AskedModel | None = None,
     definition: str | None = None,
     size: str | None = None,
@@ -137,7 +139,7 @@ def plan(
 
     Parameters
     ----------
-    study, judge, definition, size, limit, repeats, seed, system_message, params, sampling, limits
+    study, only, judge, definition, size, limit, repeats, seed, system_message, params, sampling, limits
         See `run`.
     model
         Models to estimate the cost for.
@@ -174,7 +176,7 @@ def plan(
         params=params,
         judge=None if judge is None else runs.name_of(judge),
     )
-    resolved = runs.resolve(study, settings=settings, sampling=flags)
+    resolved = runs.resolve(study, settings=settings, sampling=flags, only=_parts(only))
     if resolved.settings.judge is not None:
         runs.name_of(resolved.settings.judge)  # raises InputError for a name in a study file that is none
     return runs.make_plan(
@@ -192,6 +194,7 @@ def run(
     study: Asked,
     *,
     model: AskedModel | Sequence[AskedModel],
+    only: str | Sequence[str] | None = None,
     base_url: str | None = None,
     options: Mapping[str, Any] | None = None,
     judge: AskedModel | None = None,
@@ -207,6 +210,7 @@ def run(
     replace: Mapping[str, str | Path] | None = None,
     sampling: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
+    max_cost: float | None = None,
     journal: str | Path | None = None,
     out: str | Path | None = None,
     display: str | None = None,
@@ -227,6 +231,8 @@ def run(
         One or more models, each given as "provider/name", a function (sync or async, of the prompt or the
         messages; see `tiltmeter.models.model_of`), a text-generation pipeline of transformers, or an object
         that implements `tiltmeter.models.Model`.
+    only
+        Names of the parts of the study to run, such as ["gest", "direct"] or "gest,direct". By default all.
     base_url
         Base URL of an OpenAI-compatible (or Anthropic) endpoint, for models given by name.
     options
@@ -257,6 +263,9 @@ def run(
         Fields of `tiltmeter.models.Sampling` that override those prescribed by the method.
     limits
         Limits on requests: connections, requests and tokens per minute, timeouts, retries.
+    max_cost
+        US dollars: when the responses requested by this call have cost as much, no further request is sent,
+        and those in flight are kept. The run is then incomplete; calling again requests the others.
     journal
         Path or database URL of the response cache. By default one journal is shared by all runs.
     out
@@ -272,7 +281,8 @@ def run(
     yes
         Whether to request all responses to a part although its first 20 cannot be used (all cut off, empty,
         unread or failed). By default the part is stopped, and `Run.problems` names the cause and the remedy.
-        A function is called with a sentence and returns the answer.
+        A function is called with a sentence and returns the answer. It is also asked, before anything is
+        requested, whether to begin a run without `max_cost` that may cost more than 5 dollars.
     command
         Command line that started the run, recorded in run.json.
 
@@ -315,6 +325,7 @@ def run(
         engine=engine,
         engine_options=engine_options,
         accepts=yes,
+        max_cost=max_cost,
     )
     judging = _judging(judge, judge_base_url, judge_options)
     flags = mapping("sampling", sampling)
@@ -329,7 +340,7 @@ def run(
         replace=replace,
         judge=judging.name,
     )
-    resolved = runs.resolve(study, settings=settings, sampling=flags)
+    resolved = runs.resolve(study, settings=settings, sampling=flags, only=_parts(only))
     may_think = runs.has_room_to_think(resolved)
     models = [
         runs.open_model(tested, resolved.sampling, base_url, model_options, flags, room_to_think=may_think)
@@ -402,6 +413,7 @@ def analyse(
     data: Run | DataFrame | pandas.DataFrame | str | Path | Sequence[str | Path],
     study: Asked | None = None,
     *,
+    only: str | Sequence[str] | None = None,
     model: str = OWN,
     text: str | None = None,
     group: str | Sequence[str] = (),
@@ -443,6 +455,8 @@ def analyse(
         The study whose prompts were answered, or the method for your own texts: "associations" or
         "benchmarks". For a run, it is that of the run; a study file with other settings, such as an edited
         copy of its study.yaml, can be given.
+    only
+        Names of the parts of the study to measure, such as ["gest", "direct"]. By default all.
     model
         Name of the model, if the table has no column for it.
     text, group, location, name, baseline, pair, feature, cluster
@@ -504,16 +518,21 @@ def analyse(
     asking = _asking(
         limits=limits, journal=journal, display=display, engine=engine, engine_options=engine_options
     )
+    parts = _parts(only)
     source = None
     if not importing.has_columns(columns):
         source = importing.run_of(data, of_study=study is not None)
     if source is not None:
         _refuse_selection_of_prompts(model, limit, chosen_settings["params"])
         importing.refuse_own_texts(source)
+        for part in parts or ():
+            check_known(part, source.about["parts"], f"--only: the run has no part {part!r}")
         if study is None:
-            resolved = runs.resolve_stored(source.path, run_code=run_code, settings=chosen_settings)
+            resolved = runs.resolve_stored(
+                source.path, run_code=run_code, settings=chosen_settings, only=parts
+            )
         else:
-            resolved = runs.resolve(study, settings=chosen_settings)
+            resolved = runs.resolve(study, settings=chosen_settings, only=parts)
         finished = importing.analyse_run(
             source,
             resolved,
@@ -523,7 +542,7 @@ def analyse(
             command=command,
         )
     else:
-        resolved = runs.resolve(_study_of(study, columns, limit), settings=chosen_settings)
+        resolved = runs.resolve(_study_of(study, columns, limit), settings=chosen_settings, only=parts)
         finished = importing.analyse_responses(
             importing.sources_of(data),
             resolved,
@@ -858,6 +877,19 @@ def _limit(size: str | None, limit: Limit | None) -> Limit | None:
     return size if limit is None else limit
 
 
+def _parts(only: str | Sequence[str] | None) -> list[str] | None:
+    """Return the names of parts in the argument `only`; raise InputError if there are none."""
+    shared_options.check_types(only=only)
+    if only is None:
+        return None
+    texts = [only] if isinstance(only, str) else [as_text("only", name) for name in only]
+    names = [name.strip() for text in texts for name in text.split(",")]
+    parts = [name for name in names if name]
+    if not parts:
+        raise InputError("--only needs names of parts of the study, such as gest,direct")
+    return parts
+
+
 def _settings(
     *,
     definition: str | None = None,
@@ -911,9 +943,12 @@ def _asking(
     engine: str | None = None,
     engine_options: Mapping[str, str] | None = None,
     accepts: bool | Callable[[str], bool] = False,
+    max_cost: float | None = None,
 ) -> Asking:
     """Return the settings for requests; raise InputError for a value of another type."""
-    shared_options.check_types(journal=journal, engine=engine, display=display)
+    shared_options.check_types(journal=journal, engine=engine, display=display, max_cost=max_cost)
+    if max_cost is not None and not 0 < max_cost < math.inf:
+        raise InputError(f"--max-cost must be a number of dollars above 0, not {max_cost!r}")
     if limits is not None and not isinstance(limits, Limits):
         raise InputError(f"limits= must be a tiltmeter.engine.Limits, not {limits!r}")
     return Asking(
@@ -923,6 +958,7 @@ def _asking(
         engine=engine,
         engine_options=mapping("engine_options", engine_options),
         accepts=accepts,
+        max_cost=max_cost,
     )
 
 

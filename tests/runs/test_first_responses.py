@@ -313,7 +313,7 @@ def test_on_a_terminal_the_run_asks_whether_to_request_the_other_responses(
         except OSError:  # the end of the process
             break
         printed += read
-        if b"Request the other responses anyway? [y/N]" in printed and not answered:
+        if b"Request the responses anyway? [y/N]" in printed and not answered:
             answered = True
             if typed == "\x03":
                 process.send_signal(2)
@@ -374,7 +374,7 @@ def test_ctrl_c_on_the_terminal_interrupts_the_run(
             printed += os.read(master, 4096)
         except OSError:  # the end of the process
             break
-        if b"Request the other responses anyway? [y/N]" in printed and not answered:
+        if b"Request the responses anyway? [y/N]" in printed and not answered:
             answered = True
             process.send_signal(2)
     assert process.wait(timeout=60) == 3, printed.decode()

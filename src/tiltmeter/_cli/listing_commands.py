@@ -15,7 +15,7 @@ from tiltmeter.datasets._library import COPIES, MODELS
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT, check_known
 from tiltmeter.runs import _listings as listings
 
-KINDS: Final = ("studies", "probes", "models", "datasets", "runs", "features", "statistics")
+KINDS: Final = ("prices", "studies", "probes", "models", "datasets", "runs", "features", "statistics")
 """Kinds of objects that can be listed."""
 _COLUMNS: Final = {"probes": ("study", "title", "harm", "asks")}
 """Columns shown in tables where not all fields fit; JSON output has all fields."""
@@ -31,6 +31,13 @@ _LOCAL_MODELS: Final = (
 
 def _runs() -> list[dict[str, Any]]:
     return runs.known_runs()
+
+
+def _prices() -> list[dict[str, Any]]:
+    from tiltmeter.engine import Prices
+    from tiltmeter.runs._price_list import price_list
+
+    return price_list(datasets.Library.default(), Prices.load())
 
 
 def _features() -> list[dict[str, Any]]:
@@ -68,6 +75,7 @@ def _statistics() -> list[dict[str, Any]]:
 
 
 _ROWS: Final[Mapping[str, Callable[[], list[dict[str, Any]]]]] = {
+    "prices": _prices,
     "studies": listings.list_studies,
     "probes": listings.list_probes,
     "models": listings.list_models,
@@ -81,24 +89,55 @@ def list_things(
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="[studies|probes|models|datasets|runs|features|statistics]",
-            help="Kind of objects to list.",
+            metavar="[prices|studies|probes|models|datasets|runs|features|statistics]",
+            help="Kind of objects to list; prices: all studies and their parts, with calls and price.",
         ),
-    ] = "studies",
+    ] = "prices",
     output: Format = "table",
 ) -> None:
-    """List studies, probes, models and other available objects."""
+    """List studies with their parts and prices, probes, models and other available objects."""
     check_known(kind, KINDS, f"cannot list {kind!r}")
     if kind == "datasets":
         list_data(output)
         return
     is_json = as_json(output)
     rows = _ROWS[kind]()
+    if kind == "prices" and not is_json:
+        _print_prices(rows)
+        return
     if kind in _COLUMNS and not is_json:
         rows = [{name: row[name] for name in _COLUMNS[kind]} for row in rows]
     reports.print_rows(rows, as_json=is_json, prose=_PROSE, optional=_OPTIONAL)
     if kind == "models" and not is_json:
         reports.print_blocks([Text(f"{_LOCAL_MODELS} {_catalogued_models()}")])
+
+
+def _print_prices(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print all studies and their parts, compactly; a dash where the data are not on this machine."""
+    from tiltmeter.engine import Prices
+    from tiltmeter.runs._price_list import MODEL, SIZE
+
+    printed = [
+        {
+            "study": row["study"],
+            "title": row["title"],
+            "calls": "–".rjust(6) if row["calls"] is None else f"{row['calls']:6,}",
+            "at most": "–".rjust(7) if row["dollars"] is None else f"${row['dollars']:,.2f}".rjust(7),
+        }
+        for row in rows
+    ]
+    reports.print_rows(printed, prose={"title": 16})
+    price = Prices.load().price(MODEL)
+    list_price = (
+        "" if price is None else f" (${price.input:.2f} in, ${price.output:.2f} out per million tokens)"
+    )
+    reports.print_text(
+        f"calls and highest price: --size {SIZE}, {MODEL}{list_price}. Another size or model:"
+        " tiltmeter plan STUDY -m MODEL.",
+        always=True,
+    )
+    if any(row["calls"] is None for row in rows):
+        reports.print_text("–: the data are not on this machine (tiltmeter data fetch)", always=True)
 
 
 def _catalogued_models() -> str:

@@ -38,7 +38,7 @@ def finish(run: runs.Run, *, show: bool = False) -> None:
 
 
 @o.with_options(
-    "judge judge_base_url judge_options params replace definition settings limit",
+    "only judge judge_base_url judge_options params replace definition settings limit",
     "seed max_connections journal out display engine engine_options run_code",
 )
 def analyse(

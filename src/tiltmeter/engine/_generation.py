@@ -50,6 +50,8 @@ MOST_SET_ASIDE: Final = 1000
 no more are sent."""
 TICK: Final = 0.25
 """Seconds between checks for requests that exceed their time."""
+CHARACTERS_PER_TOKEN: Final = 4.0
+"""Assumed length of a token whose number the endpoint does not report."""
 LOOK_AHEAD: Final = 0.02
 """Seconds between checks whether the workers need more requests; the queue then still has up to one claim of
 requests."""
@@ -92,6 +94,7 @@ class Generation:
         display: Display,
         prices: Prices,
         patience: float | None = None,
+        budget: float | None = None,
     ) -> None:
         self._model = model
         self._sampling = sampling
@@ -99,6 +102,7 @@ class Generation:
         self._display = display
         self._prices = prices
         self._patience = patience
+        self._budget = budget
         self._local = bool(getattr(model, "local", False))
         self._limits = limits = limits if self._local else within_open_files(limits)
         self.tally = Tally(model.name)
@@ -247,6 +251,9 @@ class Generation:
         async for jobs in feed.batches():
             if self._stopping:
                 return
+            if jobs and self._is_spent():
+                self._stop_at_budget()
+                return
             if dealt and self._queue.empty():  # the workers ran out of requests: claim more at a time
                 feed.claim_size = min(2 * feed.claim_size, MOST_CLAIMED)
             dealt += len(jobs)
@@ -384,6 +391,35 @@ class Generation:
         tally.input_tokens += answer.input_tokens or 0
         tally.output_tokens += answer.output_tokens or 0
         self._writer.backlog.append(self._row_of(job, answer))
+        if self._budget is not None:
+            tally.charged += self._charge(job, answer)
+            if self._is_spent():
+                self._stop_at_budget()
+
+    def _charge(self, job: Job, answer: Completion) -> float:
+        """Return the cost of an answer; counts that the endpoint did not report are estimated.
+
+        The output is then the limit of tokens, because thinking may be a part of it.
+        """
+        input_tokens: float | None = answer.input_tokens
+        output_tokens: float | None = answer.output_tokens
+        if input_tokens is None:
+            texts = (message.content for message in job.claimed.request.messages)
+            input_tokens = sum(len(text) for text in texts) / CHARACTERS_PER_TOKEN
+        if output_tokens is None:
+            length = len(answer.text or "") / CHARACTERS_PER_TOKEN
+            output_tokens = self._sampling.max_tokens or length
+        return self._prices.cost(self.tally.model, input_tokens, output_tokens) or 0.0
+
+    def _is_spent(self) -> bool:
+        """Return whether the answers of this call cost as much as the budget."""
+        return self._budget is not None and self.tally.charged >= self._budget
+
+    def _stop_at_budget(self) -> None:
+        """Send no further request; those in flight may be paid for, so they are awaited."""
+        if not self._stopping:
+            self.tally.over_cost = True
+            self.stop(grace=self._limits.timeout)
 
     def _give_up(self, job: Job, error: ModelError, hopeless: str | None) -> None:
         self._moved_at = monotonic()

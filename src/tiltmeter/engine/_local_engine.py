@@ -92,6 +92,7 @@ class Engine:
         progress: Display | None = None,
         prices: Prices | None = None,
         patience: float | None = None,
+        budget: float | None = None,
     ) -> Tally:
         """Send every request that has no answer in `journal` to `model`, and store the answers there.
 
@@ -108,6 +109,10 @@ class Engine:
         If the endpoint has only reported overload for `patience` seconds, the method returns with
         `Tally.postponed`, so that the caller can ask other models first; None: it goes on until the deadline
         of each request.
+
+        When the answers of this call cost `budget` US dollars, no further request is sent, those in flight
+        are awaited, and the method returns with `Tally.over_cost`; None: there is no limit. Token counts that
+        the endpoint does not report are estimated, the output as `Sampling.max_tokens`.
 
         Raises
         ------
@@ -127,6 +132,7 @@ class Engine:
                 display=progress or Display(),
                 prices=prices or Prices.load(),
                 patience=patience,
+                budget=budget,
             )
             return run_to_end(run)
 

@@ -76,6 +76,9 @@ class Tally:
     """Answers for which the endpoint reported no token counts; `cost` is then a lower bound."""
     cost: float | None = None
     """US dollars for the answers of this run; None if the price of the model is not known."""
+    charged: float = 0.0
+    """US dollars that count against the limit of costs, 0 without one; counts that the endpoint did not
+    report are estimated."""
     seconds: float = 0.0
     stopped: str | None = None
     """The reason why the run ended early, as one sentence; None if it did not."""
@@ -84,6 +87,9 @@ class Tally:
     postponed: bool = False
     """Whether the run ended because the endpoint only reported overload, to be continued after others (see
     `patience` of `generate`)."""
+
+    over_cost: bool = False
+    """Whether the run ended because its cost reached the limit (see `budget` of `generate`)."""
 
     @property
     def failures(self) -> int:
@@ -98,7 +104,8 @@ class Tally:
     @property
     def complete(self) -> bool:
         """Whether every request has an answer in the journal."""
-        return self.stopped is None and not (self.interrupted or self.postponed or self.failed)
+        is_cut_short = self.interrupted or self.postponed or self.over_cost
+        return self.stopped is None and not is_cut_short and not self.failed
 
     @property
     def only_permanent(self) -> bool:

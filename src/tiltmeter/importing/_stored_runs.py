@@ -93,7 +93,7 @@ def analyse_run(
         run = RunInProgress(folder, resolved, asker, judge)
         run.take_design(source)
         with folder.table("responses", RESPONSES) as add:
-            add(source.responses)
+            add(source.responses.join(run.folder.read("design"), on="prompt_id", how="semi"))
         _copy_labels(source, folder.path)
         count_responses(folder, run.became, names)
         unit = "the run holds {found} of {wanted} {unit}"

@@ -7,6 +7,7 @@ from ._page import Report as Report, as_html as as_html, write_page as write_pag
 from ._result import Result as Result
 from ._screen import print_screen as print_screen
 from ._terminal import (
+    plan_document as plan_document,
     print_blocks as print_blocks,
     print_evidence as print_evidence,
     print_json as print_json,

@@ -262,23 +262,10 @@ def print_plan(
 
     `costs` are (item, minimum, maximum) in US dollars (see `tiltmeter.engine.Cost`).
     """
-    counts = ("prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
-    totals = {name: None if parts[name].null_count() else int(parts[name].sum()) for name in counts}
     if as_json:
-        ranges = {name: None if low is None else {"from": low, "to": high} for name, low, high in costs}
-        document = {
-            "parts": parts,
-            "metrics": metrics,
-            "total": totals,
-            "cost_usd": ranges,
-            "not_run": not_run,
-            "cost_covers": _COVERS,
-            "detectable": meaning,
-            "warnings": warnings,
-            "seconds": round(seconds),
-        }
-        print_json(document)
+        print_json(plan_document(parts, metrics, not_run, costs, warnings, meaning, seconds))
         return
+    totals = _plan_totals(parts)
     rows = parts if totals["judge_calls"] else parts.drop("judge_calls")
     items = int(parts["items"].sum())
     print_rows([*rows.to_dicts(), {"part": "total", "items": items, **totals}])
@@ -295,6 +282,36 @@ def print_plan(
         print_text(f"warning: {warning}", always=True)
     for name, reason in not_run.items():
         print_text(f"{name} cannot be run: {reason}", always=True)
+
+
+def plan_document(
+    parts: DataFrame,
+    metrics: DataFrame,
+    not_run: Mapping[str, str],
+    costs: Sequence[tuple[str, float | None, float | None]],
+    warnings: Sequence[str],
+    meaning: str,
+    seconds: float,
+) -> dict[str, Any]:
+    """Return the plan of a study as a document for JSON; see `print_plan`."""
+    ranges = {name: None if low is None else {"from": low, "to": high} for name, low, high in costs}
+    return {
+        "parts": parts,
+        "metrics": metrics,
+        "total": _plan_totals(parts),
+        "cost_usd": ranges,
+        "not_run": not_run,
+        "cost_covers": _COVERS,
+        "detectable": meaning,
+        "warnings": warnings,
+        "seconds": round(seconds),
+    }
+
+
+def _plan_totals(parts: DataFrame) -> dict[str, int | None]:
+    """Return the sums of the counts of a plan; None for a count that a part does not have."""
+    counts = ("prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
+    return {name: None if parts[name].null_count() else int(parts[name].sum()) for name in counts}
 
 
 def _planned_metric(metric: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ._planning import Plan as Plan, make_plan as make_plan
 from ._presenting import blocks_of as blocks_of, method_tables as method_tables, report_of as report_of
 from ._resolving import (
     Resolved as Resolved,
+    groups_of as groups_of,
     refuse_code as refuse_code,
     resolve as resolve,
     resolve_stored as resolve_stored,

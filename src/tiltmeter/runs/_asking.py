@@ -20,7 +20,7 @@ from polars import DataFrame, String, col
 from tiltmeter._sanitising import printable, redacted
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Keys, Limits, Prices, Request, Tally, open_display
-from tiltmeter.errors import ProviderError, TiltmeterError
+from tiltmeter.errors import InputError, ProviderError, TiltmeterError
 from tiltmeter.models import Classifier, Encoder, Message, Model, Sampling
 from tiltmeter.models._base import SERVED
 from tiltmeter.runs._places import journal_of_runs, runs_root
@@ -57,7 +57,10 @@ class Asking:
         The engine and its `-E key=value` options; see `tiltmeter.engine.open_engine`.
     accepts
         Whether to request the other responses to a part although its first ones show a fault (see
-        `tiltmeter.runs._first_responses`); or a function that answers this question about a sentence.
+        `tiltmeter.runs._first_responses`), or its responses are expensive; or a function that answers such a
+        question about a sentence.
+    max_cost
+        US dollars for responses from which on no further request is sent; None: no limit.
     """
 
     limits: Limits | None = None
@@ -66,6 +69,7 @@ class Asking:
     engine: str | None = None
     engine_options: Mapping[str, str] | None = None
     accepts: bool | Callable[[str], bool] = False
+    max_cost: float | None = None
 
     @contextmanager
     def open(self) -> Iterator[Asker]:
@@ -74,6 +78,19 @@ class Asking:
 
         with ExitStack() as stack:
             yield Asker(self, stack.enter_context(open_engine(self.engine, self.engine_options)), stack)
+
+    def check_prices(self, models: Sequence[str]) -> None:
+        """Raise InputError if the cost is limited and the price of a model is not known."""
+        if self.max_cost is None:
+            return
+        prices = Prices.load()
+        for model in models:
+            if prices.price(model) is None:
+                raise InputError(
+                    f"--max-cost needs the price of {model}, which is not known: write a file with the lines"
+                    f" 'models:' and '  {model}: {{input: DOLLARS, output: DOLLARS}}' (per million tokens),"
+                    " and name it in the environment variable TILTMETER_PRICES"
+                )
 
 
 class Asker:
@@ -85,11 +102,30 @@ class Asker:
     def __init__(self, asking: Asking, engine: Engine, stack: ExitStack) -> None:
         self.engine = engine
         self._asking, self._stack = asking, stack
+        self.spent = 0.0
+        """US dollars for the responses requested so far; 0 without a limit of costs."""
 
     @property
     def display(self) -> str | None:
         """The kind of progress display."""
         return self._asking.display
+
+    @property
+    def max_cost(self) -> float | None:
+        """US dollars from which on no further request is sent."""
+        return self._asking.max_cost
+
+    @property
+    def cost_words(self) -> str:
+        """The cost so far and its limit, for the sentence about requests that were not sent."""
+        limit = self.max_cost or 0.0
+        digits = 2 if limit >= 0.1 else 6
+        return f"the cost reached the limit (${self.spent:,.{digits}f} of ${limit:,.{digits}f}, --max-cost)"
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a function answers questions about sentences (see `accepts`)."""
+        return callable(self._asking.accepts)
 
     def accepts(self, sentence: str) -> bool:
         """Return whether to go on although the first responses show the fault in this sentence."""
@@ -130,8 +166,9 @@ class Asker:
             `Engine.generate`.
         """
         limits = self._asking.limits or Limits()
+        budget = None if self.max_cost is None else self.max_cost - self.spent
         with open_display(self._asking.display, count, label) as progress:
-            return self.engine.generate(
+            tally = self.engine.generate(
                 model,
                 requests,
                 sampling,
@@ -140,7 +177,12 @@ class Asker:
                 progress=progress,
                 prices=self.prices,
                 patience=patience,
+                budget=budget,
             )
+        self.spent += tally.charged
+        if tally.done >= count:
+            tally.over_cost = False  # the last of the responses reached the limit
+        return tally
 
 
 class RunJudge:
@@ -177,7 +219,7 @@ class RunJudge:
     @property
     def interrupted(self) -> bool:
         """Whether the judge was stopped; from then on, only cached answers are returned."""
-        return any(tally.interrupted or tally.stopped for tally in self.tallies)
+        return any(tally.interrupted or tally.stopped or tally.over_cost for tally in self.tallies)
 
     @property
     def is_done(self) -> bool:

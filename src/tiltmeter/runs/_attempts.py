@@ -99,6 +99,13 @@ def count_attempts(folder: RunFolder) -> int:
     return int(folder.scan("design").select(col.repetitions.cast(Int64).sum()).collect().item())
 
 
+def count_missing(folder: RunFolder, model: Model, sampling: Sampling, journal: Journal) -> int:
+    """Return the number of attempts of a model that are not in the journal."""
+    key_of = Keys(model.fingerprint, sampling)
+    keys = [key_of(request.messages, request.sample) for request in requests(folder, model)]
+    return len(set(keys)) - len(journal.held(list(set(keys))))
+
+
 def with_factors(folder: RunFolder, part: str, answers: LazyFrame, *, prompts: bool = False) -> DataFrame:
     """Return the responses to the prompts of a part, with the factors of these prompts.
 

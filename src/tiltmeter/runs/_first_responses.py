@@ -382,8 +382,8 @@ def _with_room(
 
 
 def is_finished(tally: Tally) -> bool:
-    """Return whether requests were neither interrupted nor given up for the whole model."""
-    return not tally.interrupted and tally.stopped is None
+    """Return whether requests were not interrupted, given up for the whole model, or ended by their cost."""
+    return not (tally.interrupted or tally.over_cost) and tally.stopped is None
 
 
 def _with_first(later: Tally, first: Tally) -> Tally:
@@ -407,6 +407,7 @@ def _sum(first: Tally, second: Tally) -> Tally:
     summed.stopped = second.stopped
     summed.interrupted = second.interrupted
     summed.postponed = second.postponed
+    summed.over_cost = second.over_cost
     summed.permanent_example = second.permanent_example or first.permanent_example
     return summed
 

@@ -24,6 +24,7 @@ def missing_responses(
     name: str,
     requested: Requested | None,
     error: ProviderError | None,
+    cost_words: str,
 ) -> list[str]:
     """Return sentences about the missing responses of one model.
 
@@ -35,6 +36,8 @@ def missing_responses(
         What became of its requests; None if there were none, or if none was answered.
     error
         Why none was answered.
+    cost_words
+        The cost of the run and its limit, if they ended it.
     """
     if error is not None:
         return [f"{name}: nothing measured: {error}{_remedy_of(error)}"]
@@ -42,13 +45,16 @@ def missing_responses(
         not_started = "not started, because the run was interrupted"
         return [f"{what_is_missing(study, became, name, not_started)}; {_AGAIN} resume"]
     tally = requested.tally_of_others
-    is_cut_short = bool(tally.interrupted or tally.stopped)
+    is_cut_short = bool(tally.interrupted or tally.stopped or tally.over_cost)
     failed = _failed(tally, "{wanted}")
     problems = []
     if is_cut_short:
         first = "correct this, then " if tally.stopped and tally.only_permanent else ""
-        words = what_is_missing(study, became, name, _cut_short(tally, failed))
-        problems.append(f"{words}; {first}{_AGAIN} resume")
+        words = what_is_missing(study, became, name, _cut_short(tally, failed, cost_words))
+        again = f"{_AGAIN} resume"
+        if tally.over_cost:
+            again += ", with a higher limit or the same for the further responses"
+        problems.append(f"{words}; {first}{again}")
     elif failed:
         problems.append(what_is_missing(study, became, name, failed) + _advice(tally))
     problems += problems_of(name, requested.stopped)
@@ -67,10 +73,12 @@ def _remedy_of(error: ProviderError) -> str:
     return f"; {_AGAIN} retry"
 
 
-def _cut_short(tally: Tally, failed: str) -> str:
+def _cut_short(tally: Tally, failed: str, cost_words: str) -> str:
     """Return that a model was interrupted or stopped, with placeholders for `what_is_missing`."""
     happened = "interrupted" if tally.interrupted else "stopped early"
     words = f"{happened} after {{found}} of {{wanted}} {{unit}}"
+    if tally.over_cost:
+        words += f", because {cost_words}"
     if tally.stopped:
         reason = tally.stopped.replace("{", "{{").replace("}", "}}")
         words += f": {reason}"
@@ -103,8 +111,10 @@ def _advice(tally: Tally) -> str:
     return f"{advice}; run the same command again to retry {'the others' if tally.permanent else 'them'}"
 
 
-def judge_problems(tally: Tally) -> Iterator[str]:
-    """Yield sentences about the missing answers of a judge."""
+def judge_problems(tally: Tally, cost_words: str) -> Iterator[str]:
+    """Yield sentences about the missing answers of a judge; see `missing_responses`."""
+    if tally.over_cost:
+        yield f"stopped early, because {cost_words}; {_AGAIN} resume, with a higher limit"
     if tally.interrupted:
         yield f"interrupted; {_AGAIN} resume"
     if tally.stopped:

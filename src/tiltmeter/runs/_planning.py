@@ -179,6 +179,7 @@ def make_plan(
         costs=_costs(resolved, longest_of, parts, question_tokens, prices),
         design=pl.concat(prompts) if prompts else DataFrame(),
         warnings=[
+            *limit_warnings(resolved, _calls(parts)),
             *_warnings(metrics, parts, resolved, library),
             *_size_warnings(planned),
             *_thinking_words(resolved, longest_of),
@@ -186,6 +187,40 @@ def make_plan(
         meaning=_meaning(planned),
         seconds=max(1, len(models)) * _calls(parts) * _seconds_per_call(limits or Limits()),
     )
+
+
+def highest_costs(
+    resolved: Resolved,
+    design: DataFrame,
+    models: Sequence[str],
+    prices: Prices,
+    *,
+    fixed_length: bool,
+) -> dict[str, float]:
+    """Return the upper bound of the cost of each model, and of the judge, whose bound is known.
+
+    Parameters
+    ----------
+    design
+        The prompts of all parts.
+    fixed_length
+        See `make_plan`.
+    """
+    room = has_room_to_think(resolved) and not fixed_length
+    longest_of = {model: _longest(resolved.sampling, model, room_to_think=room) for model in models}
+    rows: list[dict[str, Any]] = []
+    question_tokens = 0.0
+    for part in resolved.study.parts:
+        prompts = design.filter(part=part.name)
+        if prompts.is_empty():
+            continue
+        settings = resolved.settings.of_part(part.name)
+        row = _effort(part, prompts, settings, resolved.sampling.max_tokens)
+        rows.append(row)
+        question_tokens += row["judge_calls"] * part.question_length(settings) / CHARACTERS_PER_TOKEN
+    parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(_COUNTS, Int64)})
+    costs = _costs(resolved, longest_of, parts, question_tokens, prices)
+    return {cost.of: cost.high for cost in costs if cost.high is not None and cost.of != "total"}
 
 
 def _effort(part: Part, design: DataFrame, settings: Settings, longest: int | None) -> dict[str, Any]:
@@ -494,6 +529,27 @@ def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
     if few.len():
         sentence += f"; undecided more often than in 20% of studies: {', '.join(few)}"
     return sentence
+
+
+def limit_warnings(resolved: Resolved, calls: int) -> list[str]:
+    """Return a sentence about the other parts, if only single parts have a limit (`--limit gest=200`).
+
+    Parameters
+    ----------
+    calls
+        Number of calls of all parts.
+    """
+    limited = resolved.limited_alone
+    if not limited:
+        return []
+    limits = ",".join(f"{part}={resolved.settings.limits[part]}" for part in limited)
+    others = [part.name for part in resolved.study.parts if part.name not in limited]
+    number = f"part, {others[0]}, keeps its" if len(others) == 1 else f"{len(others)} parts keep their"
+    return [
+        f"--limit {limits} limits {' and '.join(limited)} only: the other {number} size, and all parts"
+        f" together take {calls:,} calls per model; for {' and '.join(limited)} alone, add"
+        f" --only {','.join(limited)}"
+    ]
 
 
 def _rounded(items: int) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -152,6 +152,8 @@ class Resolved:
     sampling: Sampling
     inputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The sha256 of each input file of the user, by path."""
+    limited_alone: Sequence[str] = dataclasses.field(default=(), compare=False)
+    """Parts with a limit of their own, if the user gave none for the other parts (`--limit gest=200`)."""
 
     def as_document(self) -> dict[str, Any]:
         """Return the content of `study.yaml`; `resolve` of that file returns an equal study."""
@@ -255,28 +257,92 @@ def _in_file(name: str) -> Study | None:
     return None
 
 
-def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str]) -> Study:
-    """Return the study of this name with the named parts, or with all; raise InputError if it is unknown."""
+def _study(name: str, params: Mapping[str, str]) -> Study:
+    """Return the study of this name with all its parts; raise InputError if it is unknown."""
     if (study_in_file := _in_file(name)) is not None:
         return study_in_file
-    family, _, part_name = name.partition("/")
-    families = STUDIES.names()
-    if family not in families and f"{family}s" in families:
-        family += "s"  # accept the singular, such as "benchmark"
-    if family not in families:
+    family, _, part_name = _with_full_family(name).partition("/")
+    if family not in STUDIES.names():
         choices = [choice for loaded in STUDIES.load_all()[0] for choice in (loaded, *_parts_of(loaded))]
         remedy = " (or give a file: STUDY.yaml, PROBE.py:NAME or PROMPTS.csv)"
         check_known(name, choices, f"unknown study {name!r}", remedy)
-    study: Study = STUDIES.load(family)(part_name or None, params)
+    load: Callable[..., Study] = STUDIES.load(family)
+    try:
+        return load(part_name or None, params)
+    except InputError:
+        if "," not in part_name:
+            raise
+        remedy = f"{family} --only {part_name}"
+        raise InputError(f"{name!r} is not one study; for several parts of a study: {remedy}") from None
+
+
+def _with_full_family(name: str) -> str:
+    """Return the name of a study, also if the kind of study is in the singular, such as "benchmark"."""
+    family, slash, part = name.partition("/")
+    families = STUDIES.names()
+    if family not in families and f"{family}s" in families:
+        family += "s"
+    return f"{family}{slash}{part}"
+
+
+def _with_parts(study: Study, parts: Sequence[str] | None, place: str) -> Study:
+    """Return a study with only these of its parts, in this order; None: with all of them.
+
+    Parameters
+    ----------
+    place
+        The key or the flag that names the parts.
+
+    Raises
+    ------
+    InputError
+        A part is unknown, or named twice.
+    """
     if parts is None:
         return study
     by_name = {part.name: part for part in study.parts}
     for part in parts:
         if parts.count(part) > 1:
-            raise InputError(f"parts: {part!r} is listed twice; list it once")
-        check_known(part, by_name, f"unknown part {part!r} of {study.name}")
+            raise InputError(f"{place}: {part!r} is listed twice; list it once")
+        check_known(part, by_name, f"{place}: unknown part {part!r} of {study.name}")
     chosen = [by_name[part] for part in parts]
     return dataclasses.replace(study, parts=chosen, title=study.title_of(len(parts)))
+
+
+def groups_of(names: Sequence[str], params: Mapping[str, str] | None = None) -> dict[str, list[str]]:
+    """Return which studies several names on a command line mean, each with the names of its parts.
+
+    Names of parts of one kind, such as genderbench/gest and genderbench/direct, are one study of this kind
+    with these parts. Every other name is a study of its own, whose list of parts is empty.
+
+    Parameters
+    ----------
+    params
+        Parameters of the studies.
+
+    Raises
+    ------
+    InputError
+        A study or a part is named twice.
+    """
+    full_names = [_with_full_family(name) for name in names]
+    for name in full_names:
+        family, slash, _ = name.partition("/")
+        if full_names.count(name) > 1:
+            raise InputError(f"{name} is named twice; name it once")
+        if slash and family in full_names and name in _parts_of(family):
+            raise InputError(f"{family} contains {name}; name one of them")
+    groups: dict[str, list[str]] = {}
+    for name in full_names:
+        family = name.partition("/")[0]
+        of_family = [other for other in full_names if other.startswith(f"{family}/")]
+        siblings = [other for other in of_family if family in STUDIES.names() and other in _parts_of(family)]
+        if name in siblings and len(siblings) > 1:
+            parts = [chosen.name for chosen in _study(name, params or {}).parts]
+            groups.setdefault(family, []).extend(parts)
+        else:
+            groups[name] = []
+    return groups
 
 
 def _parts_of(family: str) -> list[str]:
@@ -301,6 +367,13 @@ def _settings(values: Mapping[str, Any], study: Study) -> Settings:
         return Settings(**values, definition=definition, limit=of_all, limits=limit.of_parts)
     of_size = {part.name: ItemLimit(part.sizes[of_all]) for part in study.parts if of_all in part.sizes}
     return Settings(**values, definition=definition, limits=of_size | limit.of_parts)
+
+
+def _limited_alone(values: Mapping[str, Any], study: Study) -> list[str]:
+    """Return the parts that have limits, if there are other parts and no limit applies to these."""
+    limit = StudyLimit.parse(str(values["limit"])) if "limit" in values else StudyLimit()
+    is_of_some = 0 < len(limit.of_parts) < len(study.parts)
+    return list(limit.of_parts) if is_of_some and limit.of_all is None else []
 
 
 def _definition(name: str, study: Study) -> Definition:
@@ -338,7 +411,11 @@ def _files(value: str) -> list[Path]:
 
 
 def resolve(
-    name: Asked, *, settings: Mapping[str, Any] | None = None, sampling: Mapping[str, Any] | None = None
+    name: Asked,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    sampling: Mapping[str, Any] | None = None,
+    only: Sequence[str] | None = None,
 ) -> Resolved:
     """Return a study with the user's settings.
 
@@ -353,6 +430,8 @@ def resolve(
     sampling
         Values for fields of `Sampling`, which override the file; the file overrides the values prescribed by
         the method.
+    only
+        Names of the parts, which override those of the file; None: those of the file, or all.
 
     Raises
     ------
@@ -370,8 +449,11 @@ def resolve(
     flags = check({"study": named, **(settings or {}), "sampling": dict(sampling or {})})
     params = in_file["params"] | flags["params"]
     with error_prefix(place):
-        study = study_object or _study(in_file["study"], in_file.get("parts"), params)
+        study = study_object or _study(in_file["study"], params)
+        if only is None:
+            study = _with_parts(study, in_file.get("parts"), "parts")
         _check_params(study, params)
+    study = _with_parts(study, only, "--only")
     with error_prefix("" if "limit" in flags else place):
         resolved_settings = _settings(in_file | flags | {"params": params}, study)
     if resolved_settings.judge is not None and study.judging is None:
@@ -386,6 +468,7 @@ def resolve(
         settings=resolved_settings,
         sampling=_sampling(_sampling(study.sampling, in_file["sampling"]), flags["sampling"]),
         inputs={str(file): sha256(file) for file in files},
+        limited_alone=_limited_alone(in_file | flags, study),
     )
 
 
@@ -417,7 +500,11 @@ def _check_params(study: Study, params: Mapping[str, str]) -> None:
 
 
 def resolve_stored(
-    folder: Path, *, run_code: bool = False, settings: Mapping[str, Any] | None = None
+    folder: Path,
+    *,
+    run_code: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    only: Sequence[str] | None = None,
 ) -> Resolved:
     """Return the study of a run folder.
 
@@ -429,7 +516,7 @@ def resolve_stored(
         The run folder.
     run_code
         Whether code that its study.yaml names (FILE.py:NAME, MODULE:FUNCTION) may be run.
-    settings
+    settings, only
         See `resolve`.
 
     Raises
@@ -439,7 +526,7 @@ def resolve_stored(
     """
     if not run_code:
         refuse_code(folder)
-    return resolve(folder / STUDY_FILE, settings=settings)
+    return resolve(folder / STUDY_FILE, settings=settings, only=only)
 
 
 def refuse_code(folder: Path) -> None:

