@@ -227,7 +227,12 @@ def test_progress_keeps_name_bar_count_and_time(
     if width == 200 and label == "sim/mild":
         assert all(
             words in line
-            for words in ("1,000 tokens in, 500 out", "8 of 16 in flight", "failed (server 2)", "10 from the journal")
+            for words in (
+                "1,000 tokens in, 500 out",
+                "8 of 16 in flight",
+                "failed (server 2)",
+                "10 from the journal",
+            )
         )
 
 
