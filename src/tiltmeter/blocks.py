@@ -278,6 +278,13 @@ class Intervals:
         Additional columns, with one value per row.
     names
         Column headings of the rows' panels and labels, where the chart is shown as a table.
+    finding, about
+        Title and subtitle of the figure in a file: the finding in words; and the unit, the population and the
+        number of items. Empty: `title`, and what the marks of the figure are.
+    axis
+        Title of the axis of values; empty: the name of the rows' unit.
+    null_words
+        What the line at the rows' `null_value` means.
     """
 
     title: str
@@ -287,17 +294,33 @@ class Intervals:
     note: str = ""
     mark_level: float | None = None
     names: tuple[str, str] = ("metric", "model")
+    finding: str = ""
+    about: str = ""
+    axis: str = ""
+    null_words: str = "no bias"
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A grouped bar chart: `values[series]` has one value per label, in order; None draws no bar."""
+    """A grouped bar chart: `values[series]` has one value per label, in order; None draws no bar.
+
+    Parameters
+    ----------
+    finding, about
+        Title and subtitle of the figure in a file: the finding in words; and the unit, the population and the
+        number of items. Empty: `title`, and what the marks of the figure are.
+    axis
+        Title of the axis of values.
+    """
 
     title: str
     labels: Sequence[str]
     values: Mapping[str, Sequence[float | None]]
     kind: Kind = "count"
     note: str = ""
+    finding: str = ""
+    about: str = ""
+    axis: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +335,9 @@ class Heatmap:
         The neutral value of a diverging colour scale; None uses a sequential scale from the smallest value.
     marks
         Marks that determine the colours instead of the values, as `marks[row][column]`.
+    finding, about
+        Title and subtitle of the figure in a file: the finding in words; and the unit, the population and the
+        number of items. Empty: `title`, and what the marks of the figure are.
     """
 
     title: str
@@ -322,6 +348,8 @@ class Heatmap:
     centre: float | None = None
     marks: Sequence[Sequence[str | None]] | None = None
     note: str = ""
+    finding: str = ""
+    about: str = ""
 
     @classmethod
     def of(
@@ -342,6 +370,13 @@ class Dots:
         Names of the left and right poles, such as ("women", "men").
     span
         Values at the two poles.
+    intervals
+        The interval of each value, as `intervals[series]`; without them, figures have only the values.
+    finding, about
+        Title and subtitle of the figure in a file: the finding in words; and the unit, the population and the
+        number of items. Empty: `title`, and what the marks of the figure are.
+    axis
+        Title of the axis of values, which figures show in percent.
     """
 
     title: str
@@ -350,6 +385,10 @@ class Dots:
     ends: tuple[str, str]
     span: tuple[float, float]
     note: str = ""
+    intervals: Mapping[str, Sequence[tuple[float, float] | None]] = field(default_factory=dict)
+    finding: str = ""
+    about: str = ""
+    axis: str = "percentage points"
 
 
 class PairRow(NamedTuple):
@@ -369,12 +408,20 @@ class PairRow(NamedTuple):
 class Pairs:
     """A dumbbell plot: one line per row that joins two shares, from 0 to 1.
 
-    `table` has the same rows with all numbers.
+    Parameters
+    ----------
+    table
+        The same rows with all numbers.
+    finding, about
+        Title and subtitle of the figure in a file: the finding in words; and the unit, the population and the
+        number of items. Empty: `title`, and what the marks of the figure are.
     """
 
     title: str
     rows: Sequence[PairRow]
     table: Table
+    finding: str = ""
+    about: str = ""
 
     @property
     def note(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ def test_the_command_writes_every_format(tiltmeter: Tiltmeter, run: Path, format
     assert done.returncode == 0, done.stderr
     place = Path(done.stdout.strip())
     assert place == run / "exports" / f"findings{FORMATS[format].suffix}"
-    assert "fail_rate" in (
+    words = "agreement with the statements" if format in ("markdown", "latex") else "fail_rate"
+    assert words in (
         pl.read_parquet(place)["metric"] if format == "parquet" else place.read_text().replace("\\", "")
     )
     assert [path.name for path in (run / "exports").iterdir()] == [place.name], "nothing is left beside it"
@@ -82,16 +84,47 @@ def test_untrusted_texts_are_read_back_unchanged(evil: Path, format: str) -> Non
 def test_tables_for_readers_show_the_key_findings_or_all(run: Path) -> None:
     findings = load(run).findings
     key = findings.filter("key")
-    for every, expected in ((False, key), (True, findings)):
+    for every, rows in ((False, key.height // 2), (True, findings.height)):
         lines = exported(run, "markdown", every=every).read_text().splitlines()
-        assert len([line for line in lines if line.startswith("| ")]) == 2 + expected.height
-    text = exported(run, "latex", model="sim/mild").read_text()
-    mild = key.filter(model="sim/mild")
+        assert len([line for line in lines if line.startswith("| ")]) == 2 + rows
+    text = exported(run, "latex", model="sim/mild", every=True).read_text()
+    mild = findings.filter(model="sim/mild")
     assert text.count(r" \\") == 1 + mild.height
     assert "sim/fair" not in text
     row = mild.filter(metric="fail_rate").row(0, named=True)
     assert f"{row['estimate']:.3f} & {row['low']:.3f} to {row['high']:.3f}" in text
     assert f"& {row['mark']}" in text
+
+
+def braces_of(text: str) -> int:
+    """Return the number of braces that remain open; escaped ones do not count."""
+    bare = re.sub(r"\\[{}\\]", "", text)
+    assert all(bare[:end].count("}") <= bare[:end].count("{") for end in range(len(bare)))
+    return bare.count("{") - bare.count("}")
+
+
+def test_latex_has_tests_as_rows_models_as_columns_and_a_caption(run: Path) -> None:
+    text = exported(run, "latex").read_text()
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert braces_of(body) == 0
+    for environment in ("table", "tabular"):
+        assert body.count(rf"\begin{{{environment}}}") == body.count(rf"\end{{{environment}}}") == 1
+    (columns,) = re.findall(r"\\begin\{tabular\}\{(.*)\}$", body, re.MULTILINE)
+    assert columns == r"p{0.4\linewidth}lrr"
+    rows = [line.removesuffix(r" \\").split(" & ") for line in body.splitlines() if line.endswith(r" \\")]
+    assert rows[0] == ["test", "unit", "sim/mild", "sim/fair"]
+    assert {len(row) for row in rows} == {4}
+    key = load(run).findings.filter("key")
+    assert len(rows) == 1 + key.height // 2
+    rate = key.filter(metric="fail_rate", model="sim/mild").row(0, named=True)
+    (cells,) = [row for row in rows if row[0] == "Agreement with stereotypes: agreement with the statements"]
+    percents = [f"{100 * rate[name]:.0f}" for name in ("estimate", "low", "high")]
+    assert cells[1:2] == [r"\%"]
+    assert cells[2].startswith("{} ({} to {})".format(*percents))
+    (caption,) = re.findall(r"\\caption\{(.*)\}$", body, re.MULTILINE)
+    for words in (r"95\% interval", "like these", "12 items per test and model", "Definition", "A healthy"):
+        assert words in caption
+    assert "_" not in body.replace(r"\_", ""), "names of metrics are in words"
 
 
 def test_the_normalised_table_ends_with_the_averages(run: Path) -> None:

@@ -14,7 +14,8 @@ from support.block_cases import ABOUT, CASES, hostile, seen
 from tiltmeter.blocks import Bars, Block, Column, Details, Dots, Heatmap, Intervals, Table, Text
 from tiltmeter.errors import InputError
 from tiltmeter.reports import Report, as_html, as_latex, as_markdown, print_blocks, write_charts, write_page
-from tiltmeter.reports._charts import PAINTS, chart_of, paint_rules, svg
+from tiltmeter.reports._charts import PAINTS, paint_rules, svg
+from tiltmeter.reports._figures import figure_of
 
 
 def _page(blocks: list[Block], folder: Path) -> str:
@@ -105,7 +106,9 @@ MAGIC = {".png": b"\x89PNG", ".svg": b"<svg", ".pdf": b"%PDF"}
 def test_charts_are_written_in_three_formats_under_different_names(kind: str, tmp_path: Path) -> None:
     block = CASES[kind][0]
     paths = write_charts([block, Details("inner", [block])], tmp_path)
-    assert len({path.name for path in paths}) == 6, "two charts of one title have names of their own"
+    assert len({path.name for path in paths}) == 12, (
+        "two charts of one title, at two widths, have names of their own"
+    )
     assert all(path.read_bytes().startswith(MAGIC[path.suffix]) for path in paths)
 
 
@@ -113,7 +116,7 @@ def test_charts_are_written_in_three_formats_under_different_names(kind: str, tm
 def test_a_chart_in_the_page_is_a_labelled_svg_in_colours_that_the_page_can_replace(kind: str) -> None:
     block = CASES[kind][0]
     assert isinstance(block, Bars | Dots | Heatmap | Intervals)
-    alt.Chart.from_dict(chart_of(block).to_dict(validate=True), validate=True)
+    alt.Chart.from_dict(figure_of(block).to_dict(validate=True), validate=True)
     drawn = str(svg(block))
     assert drawn.startswith("<svg")
     assert f'aria-label="{block.title}' in drawn

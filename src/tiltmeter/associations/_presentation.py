@@ -241,7 +241,28 @@ def _strongest(title: str, rows: DataFrame, noun: str = "concept") -> Pairs | Ta
     model = pl.format(", {}", "model") if rows["model"].n_unique() > 1 else lit("")
     label = pl.concat_str("said", pl.format(" ({})", "context").fill_null(""), model)
     pairs = rows.drop_nulls("others_rate").select(label, "whose", "rate", "others_rate", "facing")
-    return Pairs(title, [PairRow(*row) for row in pairs.iter_rows()], table)
+    return Pairs(
+        title=title,
+        rows=[PairRow(*row) for row in pairs.iter_rows()],
+        table=table,
+        finding=_largest(rows, noun),
+        about=f"Descriptions with {counted}, by group.{_size_of_pairs(rows)}",
+    )
+
+
+def _largest(rows: DataFrame, noun: str) -> str:
+    """Return the association with the largest lower end of its difference in words."""
+    row = rows.drop_nulls("others_rate").sort("low", descending=True, nulls_last=True).row(0, named=True)
+    arrow = f"{row['whose']} → {row['said']}"
+    verb = "a word of the theme is " if noun == "theme" else ""
+    shares = f"{verb}in {row['rate']:.0%} of descriptions by {row['model']}, {row['facing']} "
+    return f"{arrow}: {shares}{row['others_rate']:.0%}"
+
+
+def _size_of_pairs(rows: DataFrame) -> str:
+    """Return the smallest number of descriptions of a group as a sentence; empty if it is unknown."""
+    smallest = min(rows["lists"].drop_nulls(), default=None)
+    return "" if smallest is None else f" At least {smallest:,} descriptions of each group."
 
 
 def _themes(themes: DataFrame) -> list[Block]:

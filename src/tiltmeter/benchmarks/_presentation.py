@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, Expr, col, lit, when
 
-from tiltmeter._quantities import number
+from tiltmeter._quantities import confidence, number
 from tiltmeter.benchmarks._definitions import DEFAULT_STATISTICS, FOUR_FIFTHS
 from tiltmeter.benchmarks._display import (
     PLACE,
@@ -29,6 +29,7 @@ from tiltmeter.blocks import (
     Column,
     Details,
     Heading,
+    Headline,
     Heatmap,
     IntervalRow,
     Intervals,
@@ -251,7 +252,20 @@ def _means_of_single_model(report: _Report) -> Iterator[Block]:
         _direction_column(groups),
         " ".join(notes),
         names=("", "group"),
+        finding=next(block.text for block in _headlines(report) if isinstance(block, Headline)),
+        about=f"Mean of {kind} for each group (dot) and interval (line){_size_of(report)}",
+        axis=row["words"],
+        null_words="mean of all groups" if row["calibrated"] else "mean of the baseline texts",
     )
+
+
+def _size_of(report: _Report) -> str:
+    """Return the number of answers and prompts of a model as the end of a sentence."""
+    largest = report.findings.filter("key").select(pl.max("attempts", "items")).row(0)
+    attempts, items = largest
+    if not attempts or not items:
+        return "."
+    return f"; {attempts:,} answers to {items:,} prompts of each model."
 
 
 def _direction_column(groups: DataFrame) -> list[Column]:
@@ -287,7 +301,7 @@ def _key_numbers(report: _Report) -> Iterator[Block]:
         notes.append(RATIOS_MEASURED)
     yield _disparity_table(title, keys, " ".join(notes))
     first = report.rows.filter(report.of_first_feature)
-    yield _intervals("Range of means", "range", first, 0.0)
+    yield _intervals(report, "Range of means", "range", first, 0.0)
     is_calibrated = keys.filter(report.of_first_feature)["calibrated"].any()
     means = report.numbers.filter("calibrated") if is_calibrated else report.measured
     for feature in report.features[:1]:
@@ -308,7 +322,7 @@ def _feature_details(report: _Report) -> Iterator[Block]:
         yield Details(title, list(_feature(feature, report)))
     measured = report.rows.filter(~col.calibrated)
     yield Details(
-        "Feature measurements", [_intervals("Mean over all prompts of all groups", "mean", measured)]
+        "Feature measurements", [_intervals(report, "Mean over all prompts of all groups", "mean", measured)]
     )
 
 
@@ -382,15 +396,17 @@ def _feature(feature: str, report: _Report) -> Iterator[Block]:
     )
     title = f"Disparity of {words} between groups, measured and calibrated (minus the baseline)"
     yield _disparity_table(title, rows)
-    yield _intervals(f"Range of the means of {words}", "range", rows, 0.0)
+    yield _intervals(report, f"Range of the means of {words}", "range", rows, 0.0)
     if rows["ratio_decision"].any():
         note = (
             "The line at 0.8 is the four-fifths rule: an impact ratio violates it "
             "if its whole interval lies below the line."
         )
-        yield _intervals("Impact ratio", "ratio", rows, FOUR_FIFTHS, note)
+        yield _intervals(
+            report, f"Impact ratio of {words}", "ratio", rows, FOUR_FIFTHS, note, "four-fifths rule"
+        )
     else:
-        yield _intervals("Impact ratio", "ratio", rows)
+        yield _intervals(report, f"Impact ratio of {words}", "ratio", rows)
     for _, table in numbers.group_by("calibrated", maintain_order=True):
         yield _heatmap(table, feature)
     from_others = numbers.filter(comparison="minus_others", statistic="mean")
@@ -446,14 +462,53 @@ def _disparity_table(title: str, rows: DataFrame, note: str = "") -> Table:
 
 
 def _intervals(
-    title: str, measure: str, rows: DataFrame, null: float | None = None, note: str = ""
+    report: _Report,
+    title: str,
+    measure: str,
+    rows: DataFrame,
+    null: float | None = None,
+    note: str = "",
+    null_words: str = "no difference",
 ) -> Intervals:
     intervals = []
-    for row in rows.sort("calibrated", maintain_order=True).iter_rows(named=True):
-        panel = f"{row['words']}, {row['values']}"
-        low, high = row[f"{measure}_low"], row[f"{measure}_high"]
-        intervals.append(IntervalRow(panel, row["label"], row[measure], low, high, null_value=null))
-    return Intervals(title, intervals, note=note, names=("feature", "condition"))
+    ordered = rows.sort("calibrated", maintain_order=True)
+    for (words, values), of_panel in ordered.group_by("words", "values", maintain_order=True):
+        for row in of_panel.iter_rows(named=True):
+            low, high = row[f"{measure}_low"], row[f"{measure}_high"]
+            panel = f"{words}, {values}"
+            intervals.append(IntervalRow(panel, row["label"], row[measure], low, high, null_value=null))
+    return Intervals(
+        title,
+        intervals,
+        note=note,
+        names=("feature", "condition"),
+        finding=_values_in_words(title, measure, rows),
+        about=f"{title}: value (dot) and {confidence(report.level)} interval (line){_size_of(report)}",
+        axis=AXES[measure],
+        null_words=null_words,
+    )
+
+
+AXES: Final = {
+    "range": "highest minus lowest mean of the groups",
+    "ratio": "impact ratio",
+    "mean": "mean over all prompts",
+}
+"""Titles of the axes of measures."""
+MOST_NAMED: Final = 4
+"""Largest number of conditions whose values the title of a figure names."""
+
+
+def _values_in_words(title: str, measure: str, rows: DataFrame) -> str:
+    """Return a measure of each model in words, calibrated if possible; the title for several features."""
+    of_models = rows.filter(col.context.fill_null("") != BASELINES, col(measure).is_not_null())
+    if of_models["calibrated"].any():
+        of_models = of_models.filter("calibrated")
+    if of_models.is_empty() or of_models["words"].n_unique() > 1 or of_models.height > MOST_NAMED:
+        return title
+    values = ", ".join(f"{label} {number(value)}" for label, value in of_models["label", measure].iter_rows())
+    suffix = ", calibrated" if of_models["calibrated"].any() else ""
+    return f"{title}{suffix}: {values}"
 
 
 def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatmap:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from polars import DataFrame, col
@@ -16,8 +17,9 @@ from tiltmeter.comparing._differences import VERDICTS, judged_differences
 from tiltmeter.errors import InputError
 from tiltmeter.reports import Result
 from tiltmeter.runs import Run
+from tiltmeter.runs._presenting import titles_of
 from tiltmeter.runs._sides import Side, SideView, choose, document_of, opened
-from tiltmeter.schema import SHOWN_BELOW, WITH_CONSTRAINED, metric_name
+from tiltmeter.schema import NAMED, SHOWN_BELOW, WITH_CONSTRAINED, beside, metric_name, shown_unit
 from tiltmeter.study import Part, Settings, with_attribute
 
 MOST_CONCEPTS = 20
@@ -45,6 +47,10 @@ class Comparison(Result):
     population
         Whether intervals and verdicts are about questions, names and wordings like these, and not only about
         these.
+    titles
+        Titles of the parts by name.
+    labels, units
+        Metrics in words, and their units (UNITS of findings), by part and metric.
 
     Examples
     --------
@@ -60,6 +66,9 @@ class Comparison(Result):
     differences: DataFrame
     notes: tuple[str, ...] = ()
     population: bool = False
+    titles: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    units: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -111,14 +120,46 @@ class Comparison(Result):
         rows = self.chosen().filter(col.concept.is_null()).with_columns(name=metric_name())
         if rows.is_empty():
             return []
-        about = pl.concat_str(
-            "part", "name", "group", "context", "wording", separator=", ", ignore_nulls=True
+        drawn = [self._drawn(row) for row in rows.iter_rows(named=True)]
+        drawn.sort(key=lambda row: row.unit != "difference")
+        first, second = self._sides_in_words()
+        of_what = "questions like these" if self.population else "these questions"
+        chart = Intervals(
+            title="Second minus first",
+            rows=drawn,
+            names=("number", "metric"),
+            finding=f"{second} compared with {first}, key metrics: {self._counts}",
+            about=f"{second} minus {first}: difference (dot) and interval (line) for {of_what}.",
+            null_words="no difference",
         )
-        drawn = [
-            IntervalRow("difference", name, value, low, high, null_value=0.0)
-            for name, value, low, high in rows.select(about, "difference", "low", "high").iter_rows()
-        ]
-        return [Intervals("Second minus first", drawn, names=("number", "metric"))]
+        return [chart]
+
+    def _drawn(self, row: Mapping[str, Any]) -> IntervalRow:
+        """Return a difference as a row of the chart, in words where the metric has them."""
+        part = row["part"]
+        unit = self.units.get((part, row["name"]), "")
+        label = self.labels.get((part, row["metric"]))
+        title = self.titles.get(part, part)
+        restrictions = [row[name] for name in ("context", "wording") if row[name]]
+        if label is None:
+            restrictions = [row["group"], *restrictions] if row["group"] else restrictions
+            label = row["name"].replace("_", " ")
+        name = ", ".join([f"{title}: {label}", *restrictions])
+        is_of_shares = unit in ("share", "difference")
+        return IntervalRow(
+            panel="Differences of shares" if is_of_shares else "Differences of other values",
+            label=name,
+            estimate=row["difference"],
+            low=row["low"],
+            high=row["high"],
+            null_value=0.0,
+            unit="difference" if is_of_shares else "",
+        )
+
+    def _sides_in_words(self) -> tuple[str, str]:
+        """Return the names of both sides: the models, or the runs if it is one model."""
+        key = "run" if self.first["model"] == self.second["model"] else "model"
+        return self.first[key], self.second[key]
 
     def __repr__(self) -> str:
         """Return both sides and the number of key metrics with each verdict."""
@@ -228,7 +269,24 @@ def compare(
         first.run.grades,
     )
     notes += notes_of_contrasts
-    return Comparison(first.named, second.named, differences, tuple(notes), population)
+    graded = first.run.grades.drop_nulls("label")
+    labels = {(part, metric): label for part, metric, label in graded["part", "metric", "label"].iter_rows()}
+    shown = beside(first.findings, first.run.grades.select(*_GRADED, "range_low"), *_GRADED)
+    shown = shown.select("part", metric_name().alias("name"), shown_unit())
+    return Comparison(
+        first=first.named,
+        second=second.named,
+        differences=differences,
+        notes=tuple(notes),
+        population=population,
+        titles=titles_of(first.run),
+        labels=labels,
+        units={(part, name): unit for part, name, unit in shown.iter_rows()},
+    )
+
+
+_GRADED = ("model", "part", *NAMED)
+"""Columns that name a finding and its grade."""
 
 
 def _parts_of_one_side(side: Side, opposite: Side) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, col
 
+from tiltmeter._quantities import confidence
 from tiltmeter.blocks import Block, Heading, Headline, IntervalRow, Intervals, named_model
 from tiltmeter.comparisons._missing import is_missing_test, tested_metric
 from tiltmeter.schema import SHOWN_BELOW
@@ -79,6 +80,7 @@ def with_missing_responses(
 def _rates_by_group(findings: DataFrame, titles: Mapping[str, str]) -> list[Intervals]:
     """Return a chart of the rates of each group for each kind of response that is missing unequally."""
     charts: dict[str, list[IntervalRow]] = {}
+    sentences: dict[str, list[str]] = {}
     shown = shown_differences(findings)
     for difference in shown.iter_rows(named=True):
         metric = tested_metric(difference["metric"])
@@ -87,11 +89,30 @@ def _rates_by_group(findings: DataFrame, titles: Mapping[str, str]) -> list[Inte
         title = titles.get(difference["part"], difference["part"])
         panel = f"{named_model(difference['model'])}, “{title}”"
         charts.setdefault(metric.outcome, []).extend(_rows_of(panel, rates))
+        sentence = f"{named_model(difference['model'])} {difference['note']}"
+        sentences.setdefault(metric.outcome, []).append(sentence)
     level = shown["level"][0] if shown["level"].n_unique() == 1 else None
+    level_text = "interval" if level is None else f"{confidence(level)} interval"
     return [
-        Intervals(f"{outcome.capitalize()}, by group", rows, level=level, names=("responses of", "group"))
+        Intervals(
+            title=f"{outcome.capitalize()}, by group",
+            rows=rows,
+            level=level,
+            names=("responses of", "group"),
+            finding=sentences[outcome][0],
+            about=f"Share of all responses about a group (dot) and {level_text} (line){_sizes(shown)}.",
+            axis=f"{outcome} (%)",
+        )
         for outcome, rows in charts.items()
     ]
+
+
+def _sizes(findings: DataFrame) -> str:
+    """Return the number of responses and items behind findings as the end of a sentence."""
+    attempts, items = findings.select(pl.max("attempts", "items")).row(0)
+    if attempts is None or items is None:
+        return ""
+    return f"; {attempts:,} responses to {items:,} items of each model"
 
 
 def _rows_of(panel: str, rates: DataFrame) -> list[IntervalRow]:

@@ -11,10 +11,12 @@ from tiltmeter import runs
 from tiltmeter.blocks import Table
 from tiltmeter.exports._plain_tables import findings_of, normalised_of
 from tiltmeter.exports._requests import ExportRequest
+from tiltmeter.exports._wide_table import wide_table
 from tiltmeter.probes._presentation import normalised_block
 from tiltmeter.reports import _latex as latex, _markdown as markdown, writing
 from tiltmeter.reports._words import not_run, table_of
 from tiltmeter.runs._plain_findings import findings_table
+from tiltmeter.runs._presenting import titles_of
 
 OF_P = "p tests the null hypothesis of no bias."
 OF_Q = (
@@ -56,15 +58,19 @@ def table_with_notes(request: ExportRequest) -> tuple[Table, list[str]]:
     notes: list[str] = []
     if request.table == "normalised":
         normalised_of(request)
-        table = table_of(normalised_block(findings_of(request), request.run.grades))
+        titles = titles_of(request.run)
+        table = table_of(normalised_block(findings_of(request), request.run.grades, titles))
     elif request.table == "findings":
         findings = findings_of(request)
-        table = findings_table("Findings", findings)
+        is_wide = not request.every and not findings.is_empty()
+        table = wide_table(request.run, findings) if is_wide else findings_table("Findings", findings)
+        if table.note:
+            notes.append(table.note)
         notes += notes_of(findings)
     else:
         method_table = runs.method_tables(request.run, {"model": request.model})[request.table]
         table = method_table.present(method_table.rows())
-    if table.note:
+    if table.note and table.note not in notes:
         notes.append(table.note)
     return table, notes + limits(request.run.about)
 
@@ -136,11 +142,17 @@ def write_markdown(request: ExportRequest) -> None:
 
 
 def write_latex(request: ExportRequest) -> None:
-    """Write a LaTeX `tabular` of findings, with explanatory notes as comments above it."""
+    """Write a LaTeX table of findings, with explanatory notes as comments above it.
+
+    Key findings are a `table` with a caption; others are a `tabular`.
+    """
     table, notes = table_with_notes(request)
     lines = [f"{name}: {text}" for name, text in summary(request.run.about, request.model).items()]
     comments = map(latex.comment, ["Requires \\usepackage{booktabs}.", *lines, *notes])
-    write_text(request, "\n".join([*comments, latex.tabular(table)]))
+    has_caption = request.table == "findings" and bool(table.note)
+    label = f"tab:{request.run.about['study']}"
+    body = latex.captioned(table, label) if has_caption else latex.tabular(table)
+    write_text(request, "\n".join([*comments, body]))
 
 
 def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str]:

@@ -166,12 +166,22 @@ class Verdict(Result):
 
     def charts(self) -> list[Chart]:
         """Return a chart of the checked estimates with their intervals."""
+        estimated = [check for check in self.checks if check.estimate is not None]
+        several = len({check.model for check in estimated}) > 1
         rows = [
-            IntervalRow(check.metric, check.number, check.estimate, check.low, check.high)
-            for check in self.checks
-            if check.estimate is not None
+            IntervalRow(
+                "",
+                f"{check.number}, {check.model}" if several else check.number,
+                check.estimate,
+                check.low,
+                check.high,
+            )
+            for check in estimated
         ]
-        return [Intervals("Checked metrics", rows, names=("metric", "number"))] if rows else []
+        if not rows:
+            return []
+        chart = Intervals("Checked metrics", rows, names=("metric", "number"), finding=self.headline)
+        return [chart]
 
     @property
     def advice(self) -> list[str]:

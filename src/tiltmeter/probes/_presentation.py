@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import polars as pl
-from polars import DataFrame, String, col, lit, when
+from polars import DataFrame, Expr, String, col, lit, when
 
 from tiltmeter._quantities import interval, quantity
 from tiltmeter.blocks import (
@@ -36,6 +37,15 @@ from tiltmeter.comparisons import shown_differences
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.probes._definitions import PUBLISHED
 from tiltmeter.probes._estimates import MARK_LEVEL
+from tiltmeter.probes._figure_titles import (
+    SCALE,
+    about_intervals,
+    bias_by_model,
+    distances_by_model,
+    favoured_by_model,
+    items_of,
+    population_of,
+)
 from tiltmeter.probes._headlines import MEANINGS, Row, graded, headline, plural, severity
 from tiltmeter.probes._listing import PROBES
 from tiltmeter.probes._metric_tables import MOST_MODELS, every_metric
@@ -69,6 +79,10 @@ IS_SHOWN: Final = (col.q < SHOWN_BELOW) & ~col.mark.is_in([MARKS[0], UNGRADED])
 IS_CLEAR: Final = (col.q < SHOWN_BELOW) & (col.mark != UNGRADED)
 """Whether a difference is stated as a fact, also a negligible one."""
 IS_SIGNED: Final = col.published.is_in(SIGNED) & col.null_value.is_not_null() & col.low.is_not_null()
+ABOUT_NORMALISED: Final = (
+    "Distance of each key metric from no bias, as a part of the largest possible distance. Letters: tiers "
+    "that the interval touches; colour: the best of them."
+)
 FEWEST_SHARED: Final = 5
 """Smallest number of common metrics for a correlation of two models."""
 FAMILY: Final = (
@@ -119,7 +133,7 @@ def present(view: ReportView) -> list[Block]:
     if has_published:
         blocks.append(Text(CAUTION))
     if key["model"].n_unique() > 1 and key["normalised"].is_not_null().any():
-        blocks.append(normalised_block(findings, grades))
+        blocks.append(normalised_block(findings, grades, view.titles))
     if measured["mark"].is_not_null().any():
         marks = Column("mark", [Graded(mark) for mark in MEANINGS], "mark")
         meanings = Column("meaning", list(MEANINGS.values()))
@@ -347,6 +361,8 @@ def _tier_chart(harm: str, key: DataFrame, details: Mapping[str, str]) -> Interv
         further=_chart_columns(key, details),
         mark_level=level if has_published_marks else MARK_LEVEL,
         names=("test", "model"),
+        finding=bias_by_model(key, _harm_title(harm).lower()),
+        about=f"{about_intervals(key, level)} {SCALE}",
     )
 
 
@@ -400,17 +416,23 @@ def _directions(key: DataFrame) -> list[str]:
     signed = key.filter(IS_SIGNED)
     if signed.is_empty():
         return []
-    untested = col.p.is_null() & (col.mark != UNGRADED)
-    above = IS_CLEAR & (col.estimate > col.null_value)
-    below = IS_CLEAR & (col.estimate < col.null_value)
-    favours_men = when(untested).then(col.low > col.null_value).otherwise(above)
-    favours_women = when(untested).then(col.high < col.null_value).otherwise(below)
+    favours_men, favours_women = _sides()
     men = signed.filter(favours_men).height
     women = signed.filter(favours_women).height
     comparisons = f"{plural(signed.height, 'comparison')} of men with women"
     counts = f"{men} favour men or show more of them, {women} women"
     unclear = signed.height - men - women
     return [f"Of {comparisons}, {counts}, and {unclear} show no clear difference."]
+
+
+def _sides() -> tuple[Expr, Expr]:
+    """Return whether a difference is shown in favour of men, and whether in favour of women."""
+    untested = col.p.is_null() & (col.mark != UNGRADED)
+    above = IS_CLEAR & (col.estimate > col.null_value)
+    below = IS_CLEAR & (col.estimate < col.null_value)
+    favours_men = when(untested).then(col.low > col.null_value).otherwise(above)
+    favours_women = when(untested).then(col.high < col.null_value).otherwise(below)
+    return favours_men, favours_women
 
 
 def _favoured(key: DataFrame) -> list[Block]:
@@ -427,8 +449,11 @@ def _favoured(key: DataFrame) -> list[Block]:
         (col("estimate", "low", "high") - col.null_value) * scale,
         comparison=pl.format("{}: {}", "title", "words"),
     )
+    placed = placed.with_columns(ends=pl.concat_list("low", "high"))
     wide = placed.pivot("model", index="comparison", values="estimate", maintain_order=True)
+    ends = placed.pivot("model", index="comparison", values="ends", maintain_order=True)
     note = " ".join(["The share of men minus the share of women.", *_directions(key)])
+    about = "Share of men minus share of women (symbol) and its interval (line)"
     dots = Dots(
         "From women to men",
         wide["comparison"].to_list(),
@@ -436,6 +461,9 @@ def _favoured(key: DataFrame) -> list[Block]:
         ("women", "men"),
         (-1.0, 1.0),
         note,
+        ends.drop("comparison").to_dict(as_series=False),
+        favoured_by_model(signed, *_sides()),
+        f"{about}{population_of(placed)}. {items_of(placed)}",
     )
     return [Details("Favoured or more often represented gender", [dots])]
 
@@ -496,16 +524,26 @@ def average_note(findings: DataFrame, grades: DataFrame) -> str:
     )
 
 
-def normalised_block(findings: DataFrame, grades: DataFrame) -> Heatmap:
-    """Return a heat map of the key metrics of all models on one scale, with their marks (Table 2)."""
+def normalised_block(
+    findings: DataFrame, grades: DataFrame, titles: Mapping[str, str] = MappingProxyType({})
+) -> Heatmap:
+    """Return a heat map of the key metrics of all models on one scale, with their marks (Table 2).
+
+    Parameters
+    ----------
+    titles
+        Titles of parts by name; without a title, metrics have the names of their part and metric.
+    """
     table = normalised_table(findings, grades)
     names, models = ["part", "metric"], table.columns[3:]
     key = _key_metrics(findings, grades)
     marks = key.pivot("model", index=names, values="mark", maintain_order=True).select(models).rows()
     no_marks = [None for _ in models]  # of the average
-    joined = [" ".join(filter(None, words)) for words in table.select(names).iter_rows()]
-    rows = [row.replace("_", " ") for row in joined]
+    labels = dict(zip(key.select(names).iter_rows(), key["label"], strict=True))
+    rows = [_row_name(part, metric, titles, labels) for part, metric in table.select(names).iter_rows()]
     average = average_note(findings, grades)
+    last = table.row(-1, named=True)
+    averages = {model: last[model] for model in models} if last["metric"] == "average" else {}
     return Heatmap(
         "Key metrics on one scale",
         rows,
@@ -513,7 +551,21 @@ def normalised_block(findings: DataFrame, grades: DataFrame) -> Heatmap:
         table.select(models).rows(),
         marks=[*marks, no_marks],
         note=f"0 is no bias. Colour and letter show the mark. {average} (Table 2 of the GenderBench paper.)",
+        finding=distances_by_model(averages),
+        about=f"{ABOUT_NORMALISED} {items_of(key.with_columns(measured=True))}",
     )
+
+
+def _row_name(
+    part: str | None, metric: str, titles: Mapping[str, str], labels: Mapping[tuple[str, str], str | None]
+) -> str:
+    """Return a key metric in words: with the title of its part and its label if they are known."""
+    if part is None:
+        return metric
+    label = labels.get((part, metric))
+    if part in titles and label is not None:
+        return f"{titles[part]}: {label}"
+    return f"{part} {metric}".replace("_", " ")
 
 
 def _correlations(findings: DataFrame, grades: DataFrame) -> list[Block]:
@@ -536,5 +588,5 @@ def _correlations(findings: DataFrame, grades: DataFrame) -> list[Block]:
     if not any(map(any, values)):
         return []
     note = "Pairwise Pearson correlation over the normalised key metrics."
-    heatmap = Heatmap("Correlation of the models", rows, columns, values, note=note)
+    heatmap = Heatmap("Correlation of the models", rows, columns, values, centre=0.0, note=note, about=note)
     return [Details("Similarity of the models", [heatmap])]

@@ -6,7 +6,18 @@ import re
 from collections.abc import Sequence
 
 from tiltmeter._sanitising import printable
-from tiltmeter.blocks import Block, Callout, Details, Heading, Headline, Response, Responses, Table, Text
+from tiltmeter.blocks import (
+    Block,
+    Callout,
+    Column,
+    Details,
+    Heading,
+    Headline,
+    Response,
+    Responses,
+    Table,
+    Text,
+)
 from tiltmeter.reports._words import NUMERIC, counted_marks, table_of, written_rows
 
 _ESCAPED = {
@@ -32,6 +43,8 @@ _ESCAPED = {
 _HYPHEN = "{-}"
 """A hyphen before another one. LaTeX would turn "--" into a dash."""
 _SPECIAL = re.compile(f"-(?=-)|[{re.escape(''.join(_ESCAPED))}]")
+WRAPPED_FROM = 50
+"""Length from which the texts of a column wrap."""
 _HEADINGS = {1: "section", 2: "subsection", 3: "subsubsection"}
 
 
@@ -52,10 +65,33 @@ def comment(text: str) -> str:
 
 def tabular(block: Table) -> str:
     """Render a table without title and note; requires the package booktabs."""
-    columns = "".join("r" if column.kind in NUMERIC else "l" for column in block.columns)
+    columns = "".join(map(_alignment, block.columns))
     head, *rows = [" & ".join(map(latex_text, row)) + r" \\" for row in written_rows(block)]
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
     lines += [*rows, r"\bottomrule", r"\end{tabular}", ""]
+    return "\n".join(lines)
+
+
+def _alignment(column: Column) -> str:
+    """Return the alignment of a column; long prose wraps."""
+    if column.kind in NUMERIC:
+        return "r"
+    is_long = column.kind == "text" and any(len(str(value)) > WRAPPED_FROM for value in column.values)
+    return r"p{0.4\linewidth}" if is_long else "l"
+
+
+def captioned(block: Table, label: str) -> str:
+    """Render a table as a float, with its note as the caption; requires the package booktabs."""
+    name = re.sub(r"[^A-Za-z0-9:-]+", "-", label)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex_text(block.note)}}}",
+        rf"\label{{{name}}}",
+        tabular(block).rstrip("\n"),
+        r"\end{table}",
+        "",
+    ]
     return "\n".join(lines)
 
 

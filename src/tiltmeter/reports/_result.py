@@ -13,7 +13,8 @@ from polars import DataFrame
 from tiltmeter.blocks import Block, Chart
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.reports._charts import charts_in, drawn
-from tiltmeter.reports._page import Report, as_html
+from tiltmeter.reports._notebook import as_notebook
+from tiltmeter.reports._page import Report
 
 if TYPE_CHECKING:
     import altair as alt
@@ -81,7 +82,7 @@ class Result(ABC):
         return Report([], self.blocks())
 
     def _repr_html_(self) -> str:
-        return as_html(self._report())
+        return as_notebook(self._report())
 
 
 def _summary(documented: object) -> str:

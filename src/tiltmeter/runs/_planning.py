@@ -110,7 +110,9 @@ class Plan(Result):
         labels = self.metrics.select(pl.format("{}: {}", "part", "metric")).to_series().to_list()
         if labels:
             title = "Smallest bias stated with a probability of about 80%"
-            blocks.append(Bars(title, labels, {"detectable": self.metrics["detectable"].to_list()}, "number"))
+            detectable = {"detectable": self.metrics["detectable"].to_list()}
+            axis = "smallest detectable bias, in the unit of the metric"
+            blocks.append(Bars(title, labels, detectable, "number", axis=axis))
         blocks += [Callout(sentence) for sentence in (*self.warnings, *self.not_run.values())]
         return blocks
 
