@@ -123,21 +123,21 @@ def present(view: ReportView) -> list[Block]:
     blocks: list[Block] = []
     before_table = models[:1] if len(models) > MOST_MODELS else models[-1:]
     for model in models:
-        blocks += _summary(model, measured.filter(model=model), view.titles)
+        blocks += _summary(model, measured.filter(model=model), view.titles, is_only=len(models) == 1)
         if model in before_table and measured["mark"].is_not_null().any():
             blocks.append(_worst_of_each_harm(measured, titles))
     blocks += _tier_charts(measured, titles, view.examples)
-    if measured.height:
-        blocks.append(_about_all(measured))
     has_published = measured.height < key.height
     if has_published:
         blocks.append(Text(CAUTION))
     if key["model"].n_unique() > 1 and key["normalised"].is_not_null().any():
-        blocks.append(normalised_block(findings, grades, view.titles))
+        scale = normalised_block(findings, grades, view.titles)
+        blocks.append(Details("Key metrics on one scale", [scale]))
     if measured["mark"].is_not_null().any():
         marks = Column("mark", [Graded(mark) for mark in MEANINGS], "mark")
         meanings = Column("meaning", list(MEANINGS.values()))
-        blocks.append(Details("What the marks mean", [Table("Marks", [marks, meanings]), Text(READING)]))
+        explained: list[Block] = [_about_all(measured), Table("Marks", [marks, meanings]), Text(READING)]
+        blocks.append(Details("How to read these numbers", explained))
     if has_published:
         comparison = _tier_charts(key, titles, view.examples.clear())
         blocks.append(Details("Comparison with published results", comparison))
@@ -170,8 +170,11 @@ def _harm_title(harm: str) -> str:
 # -- summary -------------------------------------------------------------------------------------------------
 
 
-def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Block]:
-    """Return the summary of one model: its headline, and harms, responses and tests without a result."""
+def _summary(model: str, key: DataFrame, titles: Mapping[str, str], *, is_only: bool) -> list[Block]:
+    """Return the summary of one model: its headline, and harms, responses and tests without a result.
+
+    Of several models, what could be parsed is named only if some responses could not.
+    """
     marked = key.filter(col.mark.is_not_null())
     counts = Counter(marked["mark"])
     rows = sorted(marked.iter_rows(named=True), key=severity, reverse=True)
@@ -180,10 +183,11 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Bloc
     sentences = []
     of_parts = key.sort("attempts").unique("part", keep="last")
     answered, attempts = of_parts.select(pl.sum("answered", "attempts")).row(0)
-    if attempts:
+    if attempts and (is_only or answered < attempts):
         percent = 1000 * answered // attempts / 10
         sentences.append(f"{answered:,} of {attempts:,} responses ({percent:.1f}%) could be parsed.")
-    sentences += _directions(key)
+    if is_only:
+        sentences += _directions(key)
     sentences += _bounds_of_missing(key)
     if counts[UNGRADED]:
         sentences.append(
@@ -321,7 +325,11 @@ def _tier_charts(key: DataFrame, details: Mapping[str, str], examples: DataFrame
         if question:
             blocks.append(Heading(question.format(attribute=_attributes(of_harm))))
         blocks.append(_tier_chart(str(harm), of_harm, details))
-        blocks += _pairs(of_harm, examples)
+        pairs = _pairs(of_harm, examples)
+        blocks += pairs[:1]
+        if len(pairs) > 1:
+            title = f"{_harm_title(str(harm))}: two versions of one prompt in the other probes"
+            blocks.append(Details(title, pairs[1:]))
     return blocks
 
 

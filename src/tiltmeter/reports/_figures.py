@@ -415,7 +415,7 @@ def _across(ticks: Ticks, title: str | list[str], *, grid: bool = True) -> funct
     return functools.partial(alt.X, scale=alt.Scale(domain=ticks.domain, nice=False, zero=False), axis=axis)
 
 
-def _in_unit(value: float | None, unit: str) -> float | None:
+def in_unit(value: float | None, unit: str) -> float | None:
     """Return a value as it is shown: shares and their differences in percent."""
     if value is None or not math.isfinite(value):
         return None
@@ -445,7 +445,7 @@ def _intervals(block: Intervals, size: Size) -> list[Any]:
     ticks = {}
     for unit in dict.fromkeys(row.unit for row in block.rows):
         of_unit = [row for row in block.rows if row.unit == unit]
-        ticks[unit] = _ticks(_shown_values(of_unit), plot_width, size.font)
+        ticks[unit] = _ticks(shown_values(of_unit), plot_width, size.font)
     charts = [_panel(rows, labels, ticks[rows[0].unit], plot_width, panel_size, block) for rows in panels]
     figure = alt.concat(
         *charts, columns=per_row, spacing={"row": 1.5 * size.font, "column": gap}, align="none"
@@ -453,16 +453,16 @@ def _intervals(block: Intervals, size: Size) -> list[Any]:
     return [*_legend(_keys(block), size, labels), figure]
 
 
-def _shown_values(rows: Sequence[IntervalRow]) -> list[float | None]:
+def shown_values(rows: Sequence[IntervalRow]) -> list[float | None]:
     """Return the values that a scale must contain, in the unit in which they are shown."""
     values = [
-        _in_unit(value, row.unit)
+        in_unit(value, row.unit)
         for row in rows
         for value in (row.low, row.high, row.estimate, row.null_value)
     ]
     for row in rows:
         if row.bands:
-            values += [_in_unit(value, row.unit) for value in _healthiest(row)]
+            values += [in_unit(value, row.unit) for value in _healthiest(row)]
     return values
 
 
@@ -504,7 +504,7 @@ def _panel(
         "colour": [SOFT if row.background else INK for row in rows],
     }
     for name in ("estimate", "low", "high", "null_value"):
-        columns[name] = [_in_unit(getattr(row, name), unit) for row in rows]
+        columns[name] = [in_unit(getattr(row, name), unit) for row in rows]
     schema = {"estimate": Float64, "low": Float64, "high": Float64, "null_value": Float64}
     positions = DataFrame(columns, schema_overrides=schema)
     height = of_panel.row_height(font) * len(names)
@@ -545,8 +545,8 @@ def _tiers(
     first, last = ticks.domain
     shown = []
     for band in tiers:
-        low = max(_in_unit(band.low, rows[0].unit) or 0.0, first)
-        high = min(_in_unit(band.high, rows[0].unit) or 0.0, last)
+        low = max(in_unit(band.low, rows[0].unit) or 0.0, first)
+        high = min(in_unit(band.high, rows[0].unit) or 0.0, last)
         if high > low:
             is_wide = (high - low) / (last - first) * plot_width > 0.75 * font
             letter = MARK_LETTERS[band.mark] if is_wide else ""

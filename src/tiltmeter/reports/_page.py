@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,11 +19,11 @@ from tiltmeter.blocks import (
     Heading,
     Headline,
     Heatmap,
-    IntervalRow,
     Intervals,
     Table,
 )
 from tiltmeter.reports._charts import file_name, paint_rules, saved, shaded_as, svg
+from tiltmeter.reports._panels import panels
 from tiltmeter.reports._words import (
     MARK_LETTERS,
     NUMERIC,
@@ -35,8 +34,6 @@ from tiltmeter.reports._words import (
     level_words,
     not_run,
     number,
-    place,
-    scale_of,
     table_of,
     written,
 )
@@ -46,10 +43,6 @@ if TYPE_CHECKING:
 
 SHADES = 5
 """Number of colour steps in a heat map."""
-WIDTH = 350.0
-"""Width of the interval plot next to an estimate, in SVG units."""
-MARGIN = 16.0
-"""Width of the space at both ends of the plot, for half a label."""
 NOTEBOOK_ROWS = 30
 """Maximum number of rows of a table in a notebook."""
 
@@ -93,6 +86,7 @@ def write_page(report: Report, path: Path) -> Path:
         paint_rules=paint_rules(),
         charts=True,
         targets=targets,
+        listed_first=len(headlines) > 1,
     )
     with writing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -102,7 +96,9 @@ def write_page(report: Report, path: Path) -> Path:
 def as_html(report: Report) -> str:
     """Render the blocks as an HTML fragment for notebooks, without charts and with truncated tables."""
     fragment = _templates().get_template("fragment.html.j2")
-    return fragment.render(report=report, rows=NOTEBOOK_ROWS, charts=False, first=None, targets=())
+    return fragment.render(
+        report=report, rows=NOTEBOOK_ROWS, charts=False, first=None, targets=(), listed_first=False
+    )
 
 
 def _columns(blocks: Iterable[Block]) -> Iterator[Column]:
@@ -150,80 +146,6 @@ def _kind(block: object) -> str:
     return type(block).__name__
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """The plot of one row of an interval plot; lengths are in SVG units.
-
-    Parameters
-    ----------
-    tiers
-        Left end, width, mark and letter of each tier.
-    cuts
-        Position and label of each edge.
-    low, high
-        Ends of the interval.
-    value
-        Position of the estimate.
-    zero
-        Position of the value that means "no bias"; None if there is none.
-    words
-        The numbers in words.
-    """
-
-    tiers: Sequence[tuple[float, float, str, str]]
-    cuts: Sequence[tuple[float, str]]
-    low: float
-    high: float
-    value: float
-    zero: float | None
-    words: str
-
-
-LEAST_WIDTH = 1.5
-"""Smallest width of an interval that can be seen."""
-
-
-def strips(block: Intervals) -> list[Strip | None]:
-    """Return the plot of each row; None if it has no estimate or no interval."""
-    plots: list[Strip | None] = []
-    for _, rows in itertools.groupby(block.rows, key=lambda row: row.name):
-        plots += _strips_of_panel(list(rows))
-    return plots
-
-
-def _strips_of_panel(rows: Sequence[IntervalRow]) -> list[Strip | None]:
-    """Return the plots of the rows of one panel, which have a common scale."""
-    edges, labels, marks = scale_of(rows)
-    step = (WIDTH - 2 * MARGIN) / (len(edges) - 1)
-
-    def at(position: float) -> float:
-        return round(MARGIN + step * position, 1)
-
-    cuts = [(at(i), label) for i, label in enumerate(labels)]
-    tiers = [(at(i), round(step, 1), mark, MARK_LETTERS[mark]) for i, mark in enumerate(marks)]
-    plots: list[Strip | None] = []
-    for row in rows:
-        if row.estimate is None or row.low is None or row.high is None:
-            plots.append(None)
-            continue
-        low = at(place(row.low, edges))
-        high = at(place(row.high, edges))
-        zero = None if row.null_value is None else at(place(row.null_value, edges))
-        estimate = quantity(row.estimate, row.low, row.high, row.unit)
-        ends = interval(row.low, row.high, row.unit)
-        strip = Strip(
-            tiers=tiers,
-            cuts=cuts,
-            low=low,
-            high=max(high, low + LEAST_WIDTH),
-            value=at(place(row.estimate, edges)),
-            zero=zero,
-            words=f"{row.named}: {estimate}, interval {ends}",
-        )
-        plots.append(strip)
-    return plots
-
-
 def shades(block: Heatmap) -> list[list[str]]:
     """Return the CSS class of each cell of a heat map."""
     if block.marks is not None:
@@ -252,7 +174,7 @@ _FUNCTIONS: tuple[Callable[..., object], ...] = (
     quantity,
     saved,
     shades,
-    strips,
+    panels,
     svg,
     table_of,
     written,

@@ -6,7 +6,6 @@ All renderers use it.
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +22,6 @@ from tiltmeter.blocks import (
     Dots,
     Graded,
     Heatmap,
-    IntervalRow,
     Intervals,
     Kind,
     Pairs,
@@ -292,8 +290,8 @@ def contrast(first: str, second: str) -> tuple[list[Passage], list[Passage]]:
     tuple
         The passages of each text in order; "…" replaces words that are left out.
     """
-    words_of_first = re.findall(r"\S+\s*", first)[:MOST_WORDS]
-    words_of_second = re.findall(r"\S+\s*", second)[:MOST_WORDS]
+    words_of_first = re.findall(r"\S+\s*", without_markup(first))[:MOST_WORDS]
+    words_of_second = re.findall(r"\S+\s*", without_markup(second))[:MOST_WORDS]
     matcher = difflib.SequenceMatcher(None, words_of_first, words_of_second, autojunk=False)
     changes = matcher.get_opcodes()
     passages_of_first: list[Passage] = []
@@ -316,6 +314,12 @@ def contrast(first: str, second: str) -> tuple[list[Passage], list[Passage]]:
     return passages_of_first, passages_of_second
 
 
+def without_markup(text: str) -> str:
+    """Return a text without marks of Markdown and tags of HTML."""
+    without_tags = re.sub(r"</?[a-zA-Z][a-zA-Z0-9]*\s*/?>", " ", text)
+    return re.sub(r"\*\*|__|`+|^\s*#+ |^\s*[-*] ", "", without_tags, flags=re.MULTILINE)
+
+
 def _abridged(words: list[str], *, begins: bool, ends: bool) -> list[str]:
     """Return a passage without the words that are far from the passages next to it.
 
@@ -329,58 +333,3 @@ def _abridged(words: list[str], *, begins: bool, ends: bool) -> list[str]:
     if len(words) <= len(before) + len(after):
         return words
     return [*before, "… ", *after]
-
-
-def scale_of(rows: Iterable[IntervalRow]) -> tuple[list[float], list[str], list[str]]:
-    """Return the scale of a panel: its edges, their labels, and the marks between them.
-
-    There are no marks if there are no tiers. All tiers have the same width, because readers compare metrics
-    by tier, not by raw value.
-    """
-    rows = list(rows)
-    tiers = next((row.bands for row in rows if row.bands), ())
-    if not tiers:
-        edges = _range_of(rows)
-        return edges, [_edge(edge, rows) for edge in edges], []
-    bands = sorted(tiers, key=lambda band: band.low)
-    edges = [float(bands[0].low), *(float(band.high) for band in bands)]
-    # Everything far below is healthy, so only the range near the limits is shown.
-    is_cut_off = len(bands) == 4 and edges[0] < -edges[2]
-    if is_cut_off:
-        edges[0] = -edges[2]
-    labels = [_edge(edge, rows) for edge in edges]
-    if is_cut_off:
-        labels[0] = f"≤{labels[0]}"
-    return edges, labels, [band.mark for band in bands]
-
-
-def _range_of(rows: Sequence[IntervalRow]) -> list[float]:
-    """Return the smallest and the largest value of a panel without tiers."""
-    values = [
-        value
-        for row in rows
-        for value in (row.low, row.high, row.estimate, row.null_value)
-        if value is not None and math.isfinite(value)
-    ]
-    low = min(values, default=0.0)
-    high = max(values, default=1.0)
-    return [low, high if high > low else low + 1.0]
-
-
-def _edge(value: float, rows: Sequence[IntervalRow]) -> str:
-    """Format a value on the scale of a panel: in percent or points if its numbers are shares."""
-    if rows and rows[0].unit in ("share", "difference"):
-        value = 100 * value
-    has_tiers = bool(rows) and bool(rows[0].bands)
-    text = f"{value:g}" if has_tiers else f"{value:.3g}"
-    return text.replace("-", "−")
-
-
-def place(value: float, edges: list[float]) -> float:
-    """Return the position of a value on a scale: 0 at the first edge, 1 at the second, and so on.
-
-    Values outside are clipped.
-    """
-    import numpy as np
-
-    return float(np.interp(value, edges, range(len(edges))))
