@@ -237,7 +237,7 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
 @pytest.mark.verify
 def test_demo_compares_planted_and_measured_values(tiltmeter: Tiltmeter) -> None:
     done = tiltmeter(
-        "demo --limit 20 --cells 4 --questions 2 --display none --out run",
+        "demo --full --limit 20 --cells 4 --questions 2 --display none --out run",
         exits=0,
         says="not a language model",
     )
@@ -246,6 +246,31 @@ def test_demo_compares_planted_and_measured_values(tiltmeter: Tiltmeter) -> None
     containing = int(done.stdout.partition("intervals of ")[2].split()[0])
     assert containing >= 15
     assert len(re.findall(r"^  not \w+ \w+$", done.stdout, re.MULTILINE)) == 19 - containing
+
+
+@pytest.mark.verify
+@pytest.mark.real_model
+def test_demo_measures_a_real_model_and_checks_a_simulated_one(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    done = tiltmeter("demo --display none --out run", exits=0)
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 15
+    assert lines[0].startswith("SmolLM2-135M-Instruct, a real language model, measured in ")
+    assert "differences under " in done.stdout
+    assert "14 probes: 19 of 19 intervals" in done.stdout or "of 19 intervals contain" in done.stdout
+    assert "- associations: 4 of 4 planted found" in done.stdout
+    assert lines[-1].startswith("next    tiltmeter run genderbench -m ")
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+@pytest.mark.verify
+def test_demo_without_the_real_model_says_why_and_checks_the_simulated_one(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
+    nowhere = {"XDG_CACHE_HOME": str(tmp_path / "empty"), "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+    done = tiltmeter("demo --display none --out run", exits=0, **nowhere)
+    assert done.stdout.startswith("hf/SmolLM2-135M-Instruct was not measured: ")
+    assert 'pip install "tiltmeter[local]"' in done.stdout
+    assert "intervals contain the planted value" in done.stdout
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])

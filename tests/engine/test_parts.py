@@ -224,7 +224,7 @@ def test_progress_keeps_name_bar_count_and_time(
     assert "…" not in line
     assert all(words in line for words in ("━" * 5, f" 42/{total:,} ", "to go"))
     assert "at least $0.2500" in line or len(line) > width - 20
-    if width == 200 and label == "sim/mild":
+    if width == 200 and label == "sim/mild" and total < 3_000_000:
         assert all(
             words in line
             for words in (

