@@ -86,7 +86,7 @@ COLUMN = Size(3.4 * 72, 7)
 """One column of a paper, in points."""
 TWO_COLUMNS = Size(7 * 72, 7.5)
 """The whole width of a paper, in points."""
-SCREEN = Size(700, 12)
+SCREEN = Size(800, 12)
 """A figure on a screen, in pixels."""
 PADDING = 4
 SIDE_BY_SIDE = 54
