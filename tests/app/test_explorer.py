@@ -173,6 +173,9 @@ def test_a_row_of_the_list_of_runs_opens_the_run(visit: Visit) -> None:
     visit.page.get_by_text("Select a row to open a run").wait_for()
     visit.choose("Method", "probes")
     sync_api.expect(visit.page.get_by_test_id("stDataFrame").locator("tbody tr")).to_have_count(1)
+    # A screen reader reads the time itself; the canvas shows it as "29 Nov 2026, 07:57".
+    sync_api.expect(visit.cells(0, 1)).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00:00$"))
+    sync_api.expect(visit.cells(0, 4)).to_contain_text("sim/mild (simulated model): ")
     visit.choose_row(0, 0)
     visit.page.get_by_text("probes (complete)").wait_for()
     assert visit.page.url.endswith("?run=probes")
@@ -211,11 +214,28 @@ def test_a_finding_opens_a_response_and_its_counterpart(visit: Visit) -> None:
     sync_api.expect(against).to_have_value(re.compile("concept: Germany → "))
 
 
+OLD_AND_NEW = """() => {
+    window.seen = window.seenTogether = 0;
+    setInterval(() => {
+        const words = document.body.innerText;
+        if (words.includes("Second model")) {
+            window.seen += 1;
+            window.seenTogether += words.includes("Report as a page") || words.includes("Search metrics");
+        }
+    }, 10);
+}"""
+"""A script that counts how often the new view is on the page, and how often with the old one."""
+
+
 def test_two_models_are_compared_in_words(visit: Visit) -> None:
     visit.open_run("probes")
+    visit.settle()
+    visit.page.evaluate(OLD_AND_NEW)
     visit.page.get_by_text("Compare models").click()
     visit.page.get_by_text("Second minus first").first.wait_for()
     visit.settle()
+    assert visit.page.evaluate("window.seen") > 0
+    assert visit.page.evaluate("window.seenTogether") == 0, "the old view is gone before the new one is shown"
     # The results that were shown before are gone.
     sync_api.expect(visit.page.get_by_test_id("stExpander")).to_have_count(1)
     comparison = visit.page.get_by_test_id("stExpander").inner_text()

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import streamlit as st
-from polars import Boolean, DataFrame, String, lit
+from polars import Boolean, DataFrame, String, col, lit
+from streamlit.delta_generator import DeltaGenerator
 
 from tiltmeter._app import run_data
 from tiltmeter._app.access import ask_for_token, may_write, say_what_is_allowed
 from tiltmeter._app.findings_page import choose_finding, show_finding
-from tiltmeter._app.known_runs_page import STATES, KnownRun, list_runs
+from tiltmeter._app.known_runs_page import STATES, KnownRun, list_runs, result_of
 from tiltmeter._app.label_page import label_responses
 from tiltmeter._app.live_progress import live
 from tiltmeter._app.permissions import RUN_CODE
@@ -36,6 +38,8 @@ _RUN = "run"
 RESULTS = "Results"
 COMPARE = "Compare models"
 LABELS = "Label responses"
+MOST_RESULTS = 20
+"""Largest number of runs whose results the list shows; reading each takes about 0.1 s once."""
 
 
 def explore(run: str, journal: str, token: str, *, run_code: bool = False) -> None:
@@ -57,16 +61,43 @@ def explore(run: str, journal: str, token: str, *, run_code: bool = False) -> No
     runs = list_runs(first)
     selected = _choose_run(runs, first)
     say_what_is_allowed(token)
-    try:
-        if selected is None:
-            _show_runs(runs)
-            return
-        _show_state(selected, journal, first)
-        if selected.finished:
-            _show_view(selected, runs, token, run_code=run_code)
-    except InputError as error:
-        st.error("This page cannot be displayed in full:")
-        lines([str(error)])
+    with place_of("page", ALL_RUNS if selected is None else selected.name):
+        try:
+            if selected is None:
+                _show_runs(runs)
+                return
+            _show_state(selected, journal, first)
+            if selected.finished:
+                _show_view(selected, runs, token, run_code=run_code)
+        except InputError as error:
+            st.error("This page cannot be displayed in full:")
+            lines([str(error)])
+
+
+def place_of(kind: str, content: str) -> DeltaGenerator:
+    """Return a container for content, which holds nothing of the content that was shown before.
+
+    Streamlit replaces elements by their position, and keeps those of the last page until the script has
+    ended. So there are two places: new content is shown in the one that was empty, and the other is emptied
+    at once.
+
+    Parameters
+    ----------
+    kind
+        Name of the pair of places.
+    content
+        What is shown; as long as it is the same, its place is.
+    """
+    last, number = st.session_state.get(f"place of {kind}", (content, 0))
+    if content != last:
+        number = 1 - number
+    st.session_state[f"place of {kind}"] = (content, number)
+    if number == 1:
+        st.empty()
+    place = st.container()
+    if number == 0:
+        st.empty()
+    return place
 
 
 def _choose_run(runs: list[KnownRun], first: Path | None) -> KnownRun | None:
@@ -112,17 +143,39 @@ def _show_runs(runs: list[KnownRun]) -> None:
     if states:
         runs = [run for run in runs if run.state in states]
     names = tuple(run.name for run in runs)
-    rows = [(run.name, run.method, run.study, ", ".join(run.models), run.state, run.written) for run in runs]
-    schema = dict.fromkeys(("run", "method", "study", "models", "state", "written"), String)
     key = f"runs {names}"
     st.dataframe(
-        fitting(DataFrame(rows, schema=schema, orient="row")),
+        _table_of(runs),
         hide_index=True,
         on_select=lambda: _open(key, names),
         selection_mode="single-row",
         key=key,
+        row_height=84,  # texts wrap in rows of more than 64 pixels
+        column_config={
+            "result": st.column_config.TextColumn(width="large"),
+            "ended": st.column_config.DatetimeColumn(format="D MMM YYYY, HH:mm"),
+        },
     )
     st.caption("Select a row to open a run.")
+
+
+def _table_of(runs: Sequence[KnownRun]) -> DataFrame:
+    """Return the runs as a table; the results of the first MOST_RESULTS are read."""
+    rows = [
+        (
+            run.written,
+            run.study,
+            ", ".join(run.models),
+            result_of(run) if number < MOST_RESULTS else "",
+            run.state,
+            run.name,
+        )
+        for number, run in enumerate(runs)
+    ]
+    schema = dict.fromkeys(("ended", "study", "models", "result", "state", "run"), String)
+    table = DataFrame(rows, schema=schema, orient="row")
+    ended = col.ended.str.to_datetime(time_zone="UTC", strict=False)
+    return fitting(table).with_columns(ended)
 
 
 def _open(key: str, names: tuple[str, ...]) -> None:
@@ -133,7 +186,7 @@ def _open(key: str, names: tuple[str, ...]) -> None:
 
 def _show_state(run: KnownRun, journal: str, first: Path | None) -> None:
     """Show the name and the state of a run, and its progress."""
-    st.header("Run")
+    st.header(as_markdown(one_line(run.title or run.study or run.name)), anchor=False)
     lines([f"{run.name} ({run.state})", f"{run.study}: {', '.join(run.models)}"])
     if run.state == "in progress":
         live(run, journal, first)
@@ -156,15 +209,16 @@ def _show_view(run: KnownRun, runs: list[KnownRun], token: str, *, run_code: boo
         key="view",
         bind="query-params",
     )
-    if view == COMPARE:
-        _compare(run, runs, run_code=run_code)
-    elif view == LABELS:
-        if may_write(token):
-            label_responses(run.path, run_code=run_code)
-        else:
-            ask_for_token(token)
-    elif view == RESULTS:
-        _show_results(run)
+    with place_of("view", f"{run.name} {view}"):
+        if view == COMPARE:
+            _compare(run, runs, run_code=run_code)
+        elif view == LABELS:
+            if may_write(token):
+                label_responses(run.path, run_code=run_code)
+            else:
+                ask_for_token(token)
+        elif view == RESULTS:
+            _show_results(run)
 
 
 def _show_results(run: KnownRun) -> None:
@@ -212,7 +266,9 @@ def _compare(run: KnownRun, runs: list[KnownRun], *, run_code: bool) -> None:
         calibrated=lit(None, Boolean),
     )
     in_words = replace(comparison, differences=rows)
-    _overview(Report([], [*in_words.charts(), *in_words.blocks()]))
+    # Labels are known for graded metrics; the chart of others has the words of the table.
+    charts = comparison.charts() if comparison.labels else in_words.charts()
+    _overview(Report([], [*charts, *in_words.blocks()]))
 
 
 def _overview(report: Report) -> None:
@@ -222,6 +278,8 @@ def _overview(report: Report) -> None:
             st.subheader(as_markdown(one_line(block.text)), anchor=False)
             lines([block.detail or None])
         elif isinstance(block, Chart):
+            if block.finding:
+                st.markdown(f"**{as_markdown(one_line(block.finding))}**")
             st.caption(as_markdown(one_line(block.title)))
             st.vega_lite_chart(spec=json.loads(figure(block)), key=f"chart {number}")
     with st.expander("Results", expanded=True):

@@ -7,11 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiltmeter._app.run_data import file_stamp
+from tiltmeter._app.run_data import Stamp, file_stamp, stamp
 from tiltmeter._files.writing import LOCK
 from tiltmeter._files.yaml import yaml_of
+from tiltmeter.blocks import Headline
 from tiltmeter.errors import InputError
-from tiltmeter.runs import RunFolder, open_folder, runs_root
+from tiltmeter.runs import Run, RunFolder, open_folder, runs_root
 from tiltmeter.runs._folder import check_kinds
 
 STATES = ("complete", "incomplete", "in progress", "damaged")
@@ -31,6 +32,8 @@ class KnownRun(NamedTuple):
     """One of STATES; "in progress" also includes runs that were interrupted."""
     written: str
     """Time at which the run ended (ISO 8601); empty if it has not ended."""
+    title: str = ""
+    """Title of the study; empty if the run has not ended."""
 
     @property
     def finished(self) -> bool:
@@ -95,7 +98,23 @@ def _finished_run(name: str, path: Path, stamp: tuple[int, int]) -> KnownRun:
         models=tuple(model["name"] for model in about["models"]),
         state="complete" if about["complete"] else "incomplete",
         written=about["written"],
+        title=about["title"],
     )
+
+
+def result_of(run: KnownRun) -> str:
+    """Return the headlines of a run on one line; empty if it has none, or cannot be read."""
+    return _result(run.path, stamp(run.path)) if run.finished else ""
+
+
+@lru_cache(maxsize=1024)
+def _result(path: Path, tables: Stamp) -> str:
+    """Return the headlines of a run whose tables have these stamps."""
+    try:
+        blocks = Run(RunFolder(path)).blocks()
+    except InputError:
+        return ""
+    return "; ".join(block.text for block in blocks if isinstance(block, Headline))
 
 
 @lru_cache(maxsize=256)

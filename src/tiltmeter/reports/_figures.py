@@ -86,7 +86,7 @@ COLUMN = Size(3.4 * 72, 7)
 """One column of a paper, in points."""
 TWO_COLUMNS = Size(7 * 72, 7.5)
 """The whole width of a paper, in points."""
-SCREEN = Size(700, 12)
+SCREEN = Size(800, 12)
 """A figure on a screen, in pixels."""
 PADDING = 4
 SIDE_BY_SIDE = 54
@@ -362,6 +362,8 @@ def _down(labels: Labels, font: float, field: str = "label", **more: Any) -> Any
     return alt.Y(f"{field}:N", sort=None, title=None, axis=axis, scale=scale, **more)
 
 
+LIMITS = (-100.0, -1.0, 0.0, 1.0, 100.0)
+"""Ends of a scale that need no margin, because most units end there."""
 MOST_STEPS = 7
 """Largest number of steps of a scale."""
 
@@ -397,7 +399,12 @@ class Ticks(NamedTuple):
 def _ticks(values: Iterable[float | None], width: float, font: float) -> Ticks:
     """Return the ticks of a scale that contains the values, as many as fit into the width."""
     finite = [value for value in values if value is not None and math.isfinite(value)]
-    return Ticks.of(min(finite, default=0.0), max(finite, default=1.0), width, font)
+    low, high = min(finite, default=0.0), max(finite, default=1.0)
+    # An interval that ends at the edge looks cut, unless no value can lie beyond.
+    margin = (high - low) / 50
+    low -= 0 if low in LIMITS else margin
+    high += 0 if high in LIMITS else margin
+    return Ticks.of(low, high, width, font)
 
 
 def _across(ticks: Ticks, title: str | list[str], *, grid: bool = True) -> functools.partial[Any]:
@@ -782,7 +789,7 @@ def _heat_keys(block: Heatmap) -> list[Key]:
         shown = {shaded_as(mark) for row in block.marks for mark in row if mark}
         keys = [Key("square", TIERS[mark], f"{MARK_LETTERS[mark]} {mark}") for mark in MARKS if mark in shown]
         return (
-            [*keys, Key("square", TIERS["ungraded"], "undecided or ungraded")]
+            [*keys, Key("square", TIERS["ungraded"], "? undecided, – ungraded")]
             if "ungraded" in shown
             else keys
         )
