@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -19,7 +18,6 @@ from tiltmeter.runs._listings import STUDIES
 
 if TYPE_CHECKING:
     from tiltmeter.models.sim import SimulatedModel
-    from tiltmeter.study import Study
 
 REAL_MODEL: Final = "hf/SmolLM2-135M-Instruct"
 REAL_MODEL_TITLE: Final = "SmolLM2-135M-Instruct, a real language model"
@@ -95,12 +93,15 @@ def demo(
 def _measure_real_model(out: str | None, display: str | None) -> list[runs.Run]:
     """Measure the real model, and print one line per method; without it, print why and how to add it."""
     started = monotonic()
-    of_probes: dict[str, Any] = {"limit": REAL_ITEMS, "params": {"answers": "constrained"}}
+    of_probes: dict[str, Any] = {
+        "only": REAL_PROBES,
+        "limit": REAL_ITEMS,
+        "params": {"answers": "constrained"},
+    }
     of_stories: dict[str, Any] = {"limit": REAL_CELLS, "params": {"encoder": "none"}}
-    study = _some_probes()
     try:
         probes = tm.run(
-            study,
+            "genderbench",
             model=REAL_MODEL,
             sampling={"max_tokens": ANSWER_TOKENS},
             out=_inside(out, "real-probes"),
@@ -121,16 +122,9 @@ def _measure_real_model(out: str | None, display: str | None) -> list[runs.Run]:
         return []
     reports.print_text(f"{REAL_MODEL_TITLE}, measured in {monotonic() - started:.0f} s:", always=True)
     answers, texts = f"{probes.responses.height:,} answers", f"{stories.responses.height:,} stories"
-    _print_finding(f"{len(study.parts)} probes, {answers}", probes, tm.plan(study, **of_probes))
+    _print_finding(f"{len(REAL_PROBES)} probes, {answers}", probes, tm.plan("genderbench", **of_probes))
     _print_finding(f"{texts} about women and men", stories, tm.plan("associations/gender", **of_stories))
     return [probes, stories]
-
-
-def _some_probes() -> Study:
-    """Return the study of the probes that the real model answers."""
-    suite = STUDIES.load("genderbench")()
-    parts = [part for part in suite.parts if part.name in REAL_PROBES]
-    return dataclasses.replace(suite, parts=parts, title=suite.title_of(len(parts)))
 
 
 def _print_finding(what: str, run: runs.Run, planned: tm.Plan) -> None:
@@ -185,9 +179,8 @@ def _check_simulated_model(out: str | None) -> list[runs.Run]:
     parts = probes.about["parts"]
     measured = [name for name, part in parts.items() if part["status"] == "run"]
     contained = f"{sum(is_covered.values())} of {len(is_covered)} intervals contain the planted value"
-    missing = (
-        "" if len(measured) == len(parts) else f" (data of the other {len(parts) - len(measured)} missing)"
-    )
+    others = len(parts) - len(measured)
+    missing = f" (the data of {others} others are not available)" if others else ""
     reports.print_text(f"- {len(measured)} probes: {contained}{missing}", always=True)
     found = planted_associations(stories, storyteller)
     reports.print_text(
