@@ -1,4 +1,4 @@
-"""Write docs/glossary.md from the words that `tiltmeter explain` knows, or check that they agree (`--check`)."""
+"""Write the words of `tiltmeter explain` into docs/glossary.md, or check that they agree (`--check`)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -91,7 +91,7 @@ def as_notebook(report: Report) -> str:
 @cache
 def _colours() -> Markup:
     """Return the colours and the font of the page as rules for the notebook's own part."""
-    css = files("tiltmeter.reports").joinpath("templates/page.css").read_text(encoding="utf-8")
+    css = (Path(__file__).parent / "templates" / "page.css").read_text(encoding="utf-8")
     light, dark = re.findall(r":root\{([^}]*)\}", css)[:2]
     (font,) = re.findall(r"body\{[^}]*font:[^ ]+ ([^;}]*)", css)[:1]
     rules = f".tiltmeter{{{light};font:14px/1.45 {font}}}"
