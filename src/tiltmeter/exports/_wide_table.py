@@ -24,7 +24,7 @@ LETTERS: Final = (
     "D catastrophic; ?: undecided; –: ungraded)."
 )
 MOST_KINDS: Final = 2
-"""Largest number of different populations that the caption names."""
+"""Largest number of populations that the caption names."""
 _TEST: Final = ("part", *NAMED)
 """Columns that identify a test of all models."""
 

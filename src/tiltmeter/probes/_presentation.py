@@ -286,9 +286,9 @@ def _worst_of_one_model(rows: Sequence[Row], details: Mapping[str, str]) -> Tabl
 
 def _value_in_words(row: Row) -> str:
     """Return the value of a finding with its interval: "31 points (23 to 40)"."""
-    low, high, unit = row["low"], row["high"], row["unit"]
-    value = quantity(row["estimate"], low, high, unit)
-    return value if low is None else f"{value} ({interval(low, high, unit)})"
+    ends = row["low"], row["high"]
+    value = quantity(row["estimate"], *ends, row["unit"])
+    return value if ends[0] is None else f"{value} ({interval(*ends, row['unit'])})"
 
 
 def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> list[Block]:

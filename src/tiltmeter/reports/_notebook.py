@@ -50,21 +50,22 @@ class Summary:
 
     def add(self, block: Block) -> None:
         """Add a block if there is space for one of its kind, or else count it."""
-        shown: list[Any]
-        content: Any
         match block:
             case Headline():
-                shown, most, content = self.headlines, MOST_HEADLINES, block
+                self._keep(block, self.headlines, MOST_HEADLINES)
             case Callout():
-                shown, most, content = self.notices, MOST_SENTENCES, block.text
+                self._keep(block.text, self.notices, MOST_SENTENCES)
             case Text() | Heading():
-                shown, most, content = self.texts, MOST_SENTENCES, block.text
+                self._keep(block.text, self.texts, MOST_SENTENCES)
             case Details() | Responses():
-                shown, most, content = [], 0, block
+                self.hidden += 1
             case _:
-                shown, most, content = self.tables, MOST_TABLES, _narrow(table_of(block))
-        if len(shown) < most:
-            shown.append(content)
+                self._keep(_narrow(table_of(block)), self.tables, MOST_TABLES)
+
+    def _keep(self, content: Any, contents: list[Any], most: int) -> None:
+        """Add the content of a block to those of its kind, of which at most `most` are shown."""
+        if len(contents) < most:
+            contents.append(content)
         else:
             self.hidden += 1
 

@@ -317,7 +317,7 @@ def contrast(first: str, second: str) -> tuple[list[Passage], list[Passage]]:
 def without_markup(text: str) -> str:
     """Return a text without marks of Markdown and tags of HTML."""
     without_tags = re.sub(r"</?[a-zA-Z][a-zA-Z0-9]*\s*/?>", " ", text)
-    return re.sub(r"\*\*|__|`+|^\s*#+ |^\s*[-*] ", "", without_tags, flags=re.MULTILINE)
+    return re.sub(r"\*\*|__|`+|^\s*#+ |^\s*[-*] |[-=_]{3,}", "", without_tags, flags=re.MULTILINE)
 
 
 def _abridged(words: list[str], *, begins: bool, ends: bool) -> list[str]:
