@@ -205,13 +205,14 @@ def test_texts_are_compared_by_pair_stratum_cluster_and_reference(
     assert set(rows["context"]) == {None, "nurse", "clerk"}
     assert re.search(r"women +warm +\S+ +men +2\d%", done.stdout), "the share of the reference is named"
     excluding = tiltmeter(*plain, "--out", "held")
-    assert "mother" in excluding.stdout.partition("Excluded as definitional")[2]
+    assert excluding.returncode == 0, excluding.stderr
+    assert "mother" in tiltmeter("show held").stdout.partition("Excluded as definitional")[2]
     including = tiltmeter(*plain, "--keep-definitional", "--out", "kept")
     assert including.returncode == 0, including.stderr
     assert ("women", "mother") in load(tmp_path / "kept").findings.filter(metric="association").select(
         "group", "concept"
     ).rows()
-    assert "Excluded as definitional" not in including.stdout
+    assert "Excluded as definitional" not in tiltmeter("show kept").stdout
 
 
 @pytest.mark.verify
@@ -232,7 +233,7 @@ def test_three_groups_are_compared_with_each_other(
         for number in range(100)
     ]
     pl.DataFrame(rows, schema=["group", "text"], orient="row").write_csv(tmp_path / "three.csv")
-    done = tiltmeter(
+    tiltmeter(
         "analyse three.csv --study associations --text text --group group --out run --display none",
         *options,
         exits=0,
@@ -243,7 +244,7 @@ def test_three_groups_are_compared_with_each_other(
         (group, f"enjoyed {word}") for group, word in words.items()
     }
     assert findings["attempts"].unique().to_list() == [100]
-    assert "50%" in done.stdout
+    assert "50%" in tiltmeter("show run").stdout
     labelled = tiltmeter("label run -n 5 -o labels.csv", exits=0)
     assert "responses written to labels.csv" in labelled.stdout + labelled.stderr
 

@@ -380,7 +380,8 @@ def test_without_free_answers_refusals_are_not_compared(
     (analysed,) = refusals_in(tmp_path / "again")
     assert "which these files do not contain: analyse free answers of the model" in analysed
     assert "run the same command" not in analysed
-    assert analysed in " ".join(done.stdout.split())
+    assert done.returncode == 0, done.stderr
+    assert analysed in " ".join(tiltmeter("show again").stdout.split())
 
 
 def test_parts_without_free_answers_are_named_in_one_sentence(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_run_in_a_bucket_is_the_same_to_every_command(
     assert "run.json" not in objects(store, url)
     store.calm()
     done = tiltmeter(*study, **environment, exits=0)
-    assert f"run     {url}\nreport  {url}/report.html" in done.stdout
+    assert f"run     {url}\nreport  {url}/report.html\nmore    tiltmeter show {url}" in done.stdout
     by_name = {f"{name}.parquet" for name in (*TABLES, "stages/examples", "stages/grades")} | {
         "report.html",
         "run.json",
