@@ -30,7 +30,7 @@ def finish(run: runs.Run, *, show: bool = False) -> None:
     report = run.report_of()
     page = run.folder.write_page(report)
     places = [("run", str(run.place)), ("report", str(page)), ("more", f"tiltmeter show {run.place}")]
-    reports.print_screen(report.blocks, run.problems, places)
+    reports.print_screen(report.blocks, run.problems, places, runs.both_definitions(run))
     if show:
         typer.launch(str(page))
     if run.exit_code != EXIT_OK:

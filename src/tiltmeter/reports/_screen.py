@@ -22,7 +22,12 @@ MOST_PROBLEMS: Final = 3
 """Number of sentences about what is missing."""
 
 
-def print_screen(blocks: Sequence[Block], problems: Sequence[str], places: Sequence[tuple[str, str]]) -> None:
+def print_screen(
+    blocks: Sequence[Block],
+    problems: Sequence[str],
+    places: Sequence[tuple[str, str]],
+    chosen: Sequence[Block] = (),
+) -> None:
     """Print the headlines, the first table, what is missing, and where everything else is.
 
     Parameters
@@ -33,6 +38,8 @@ def print_screen(blocks: Sequence[Block], problems: Sequence[str], places: Seque
         What is missing, as sentences.
     places
         Names and values of the last lines, such as ("report", "runs/x/report.html").
+    chosen
+        The table that is printed instead of the first one, and what is said about it.
     """
     for block in blocks:
         if isinstance(block, Headline):
@@ -45,9 +52,13 @@ def print_screen(blocks: Sequence[Block], problems: Sequence[str], places: Seque
     if len(headlines) > MOST_MODELS:
         print_text(f"{len(headlines) - MOST_MODELS} more models: see the report.", always=True)
     print_text("", always=True)
-    tables = [table for table in blocks if isinstance(table, Table | Chart) and _height(table)]
-    if tables:
-        _print_first_rows(tables[0])
+    for block in chosen or blocks:
+        if isinstance(block, Table | Chart) and _height(block):
+            _print_first_rows(block)
+            break
+    for block in chosen:
+        if isinstance(block, Callout):
+            print_text(f"note: {block.text}", always=True)
     print_problems(problems[:MOST_PROBLEMS])
     if len(problems) > MOST_PROBLEMS:
         print_problems(

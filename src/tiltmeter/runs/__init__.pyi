@@ -16,7 +16,12 @@ from ._opened_run import Run as Run, known_runs as known_runs, load as load
 from ._opening import folder_to_fill as folder_to_fill, open_folder as open_folder
 from ._places import runs_place as runs_place, runs_root as runs_root
 from ._planning import Plan as Plan, make_plan as make_plan
-from ._presenting import blocks_of as blocks_of, method_tables as method_tables, report_of as report_of
+from ._presenting import (
+    blocks_of as blocks_of,
+    both_definitions as both_definitions,
+    method_tables as method_tables,
+    report_of as report_of,
+)
 from ._resolving import (
     Resolved as Resolved,
     groups_of as groups_of,

@@ -147,7 +147,7 @@ def blocks_of(
     presented: list[Block] = []
     for study in dict.fromkeys(study for run in runs for study in run.findings["study"]):
         presented += _presented(RunsView(runs, study, beside or {}, only))
-    compared = [block for run in runs for block in _under_two_definitions(run, *chosen)]
+    compared = [block for run in runs for block in both_definitions(run, *chosen)]
     return [
         *_notes(runs, chosen, only.get("model")),
         *(block for block in reading_of_runs if block not in details),
@@ -169,7 +169,7 @@ def _notes(runs: Sequence[RunTables], chosen: Sequence[Expr], chosen_model: str 
     return [Callout(f"{sentence}.") for sentence in sentences]
 
 
-def _under_two_definitions(run: RunTables, *chosen: Expr) -> list[Block]:
+def both_definitions(run: RunTables, *chosen: Expr) -> list[Block]:
     """Return the numbers of a run beside those of the run whose responses it scored again.
 
     Empty unless it scored them under another definition.
