@@ -139,6 +139,8 @@ def test_a_counterfactual_pair_marks_the_words_that_differ_and_opens_to_the_full
     run = tm.load(pages["probes"].parent)
     pairs = run.counterfactual_pairs()
     page = open_page(browser, pages["probes"])
+    assert page.locator("main > section > .contrast").count() == 2, "one for each harm, others are folded"
+    page.evaluate("document.querySelectorAll('details.probe').forEach(details => details.open = true)")
     contrasts = page.locator(".contrast")
     assert 5 <= contrasts.count() <= pairs["part"].n_unique()
     first = contrasts.filter(has_text="Medical questions").first
