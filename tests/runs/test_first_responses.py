@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
@@ -28,6 +24,7 @@ from support.misbehaving import (
     refusal,
     status,
 )
+from support.on_terminal import INTERRUPT, run_on_terminal
 from tiltmeter.models import Sampling
 from tiltmeter.models._thinking_models import thinks, with_room_to_think
 from tiltmeter.runs import _first_responses as first_responses
@@ -281,47 +278,10 @@ def test_on_a_terminal_the_run_asks_whether_to_request_the_other_responses(
     workplace: Path, environment: dict[str, str], prompts: str, serve: Serve, typed: str, requests: int
 ) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
-    command = [
-        sys.executable,
-        "-m",
-        "tiltmeter",
-        "run",
-        prompts,
-        "-m",
-        "compatible/m",
-        "--base-url",
-        server.url,
-        "--out",
-        "run",
-    ]
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        command,
-        cwd=workplace,
-        env=environment,
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-    )
-    os.close(slave)
-    printed = b""
-    answered = False
-    while True:
-        try:
-            read = os.read(master, 4096)
-        except OSError:  # the end of the process
-            break
-        printed += read
-        if b"Request the responses anyway? [y/N]" in printed and not answered:
-            answered = True
-            if typed == "\x03":
-                process.send_signal(2)
-            else:
-                os.write(master, typed.encode())
-    assert process.wait(timeout=60) == 3, printed.decode()
-    os.close(master)
-    assert answered
+    words = [prompts, "-m", "compatible/m", "--base-url", server.url, "--out", "run"]
+    finished = run_on_terminal(workplace, environment, words, typed)
+    assert finished.status == 3, finished.printed
+    assert finished.has_asked
     assert server.requests == requests
 
 
@@ -355,32 +315,10 @@ def test_ctrl_c_on_the_terminal_interrupts_the_run(
 ) -> None:
     server = serve(lambda request, nth: answer("Vielleicht."))
     models = ["-m", "compatible/m", "-m", "compatible/b", "--base-url", server.url]
-    command = [sys.executable, "-m", "tiltmeter", "run", prompts, *models, "--out", "run"]
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        command,
-        cwd=workplace,
-        env=environment,
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-    )
-    os.close(slave)
-    printed = b""
-    answered = False
-    while True:
-        try:
-            printed += os.read(master, 4096)
-        except OSError:  # the end of the process
-            break
-        if b"Request the responses anyway? [y/N]" in printed and not answered:
-            answered = True
-            process.send_signal(2)
-    assert process.wait(timeout=60) == 3, printed.decode()
-    os.close(master)
+    finished = run_on_terminal(workplace, environment, [prompts, *models, "--out", "run"], INTERRUPT)
+    assert finished.status == 3, finished.printed
     assert server.requests == 20
-    assert b"not started, because the run was interrupted" in printed
+    assert "not started, because the run was interrupted" in finished.printed
 
 
 @pytest.mark.verify

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +17,7 @@ import tiltmeter as tm
 from conftest import Tiltmeter
 from support.commands import begin
 from support.misbehaving import Behaviour, MisbehavingServer
+from support.on_terminal import run_on_terminal
 from tiltmeter.engine import Limits
 from tiltmeter.errors import InputError
 
@@ -156,29 +154,9 @@ def on_terminal(
     workplace: Path, environment: dict[str, str], command: list[str], typed: str
 ) -> tuple[int, str]:
     """Run a command on a terminal, type an answer to its first question; return its status and output."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tiltmeter", "run", *command],
-        cwd=workplace,
-        env=environment | {"TILTMETER_PRICES": os.environ["TILTMETER_PRICES"]},
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-    )
-    os.close(slave)
-    printed = b""
-    answered = False
-    while True:
-        try:
-            printed += os.read(master, 4096)
-        except OSError:  # the end of the process
-            break
-        if b"[y/N]" in printed and not answered:
-            answered = True
-            os.write(master, typed.encode())
-    os.close(master)
-    return process.wait(timeout=60), printed.decode()
+    prices = {"TILTMETER_PRICES": os.environ["TILTMETER_PRICES"]}
+    finished = run_on_terminal(workplace, environment | prices, command, typed)
+    return finished.status, finished.printed
 
 
 def test_an_expensive_run_asks_on_a_terminal_before_anything_is_requested(
