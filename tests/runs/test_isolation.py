@@ -418,7 +418,7 @@ def test_an_interrupted_run_first_names_what_was_not_measured(
     assert "no results for representational harms" in page
     assert tiltmeter("export run -f markdown").returncode == 0
     written = (tmp_path / "run" / "exports" / "findings.md").read_text().replace("\\", "")
-    assert written.index(first) < written.index("| part |")
+    assert written.index(first) < written.index("| test |")
 
 
 @pytest.mark.verify

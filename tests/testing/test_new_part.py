@@ -60,7 +60,7 @@ def test_every_command_accepts_a_new_part(tiltmeter: Tiltmeter, tmp_path: Path, 
     assert "She works here as" in output(f"{about_women} --metric mean_words")
     output("report", "run", "-o", "page.html", "--figures", "figures")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "sim/biased writes longer references about men." in page
+    assert "sim/biased writes longer references about men" in page
     assert "<svg" in page, "its intervals are drawn"
     assert list((tmp_path / "figures").glob("*.svg"))
 

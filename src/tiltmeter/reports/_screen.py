@@ -28,7 +28,7 @@ def print_screen(
     places: Sequence[tuple[str, str]],
     chosen: Sequence[Block] = (),
 ) -> None:
-    """Print the headlines, the first table, what is missing, and where everything else is.
+    """Print what is missing, the headlines, the first table, and where everything else is.
 
     Parameters
     ----------
@@ -41,6 +41,11 @@ def print_screen(
     chosen
         The table that is printed instead of the first one, and what is said about it.
     """
+    print_problems(problems[:MOST_PROBLEMS])
+    if len(problems) > MOST_PROBLEMS:
+        print_problems(
+            [f"{len(problems) - MOST_PROBLEMS} more parts or responses are missing; see the report"]
+        )
     for block in blocks:
         if isinstance(block, Headline):
             break
@@ -59,11 +64,6 @@ def print_screen(
     for block in chosen:
         if isinstance(block, Callout):
             print_text(f"note: {block.text}", always=True)
-    print_problems(problems[:MOST_PROBLEMS])
-    if len(problems) > MOST_PROBLEMS:
-        print_problems(
-            [f"{len(problems) - MOST_PROBLEMS} more parts or responses are missing; see the report"]
-        )
     width = max(len(name) for name, _ in places)
     for name, place in places:
         print(f"{name:<{width}}  {printable(place, one_line=True)}")
