@@ -258,10 +258,11 @@ def test_demo_measures_a_real_model_and_checks_a_simulated_one(tiltmeter: Tiltme
     assert len(lines) <= 15
     assert lines[0].startswith("SmolLM2-135M-Instruct, a real language model, measured in ")
     assert "differences under " in done.stdout
-    assert int(done.stdout.partition("- 14 probes: ")[2].split()[0]) >= 15
-    assert "of 19 intervals contain the planted value" in done.stdout
+    assert "- 3 probes, 160 answers: " in done.stdout
+    assert "- 4 probes: 4 of 4 intervals contain the planted value" in done.stdout
     assert "- associations: 4 of 4 planted found" in done.stdout
-    assert lines[-1].startswith("next    tiltmeter run genderbench -m ")
+    assert lines[-2].startswith("next    tiltmeter run genderbench --only direct,")
+    assert re.fullmatch(r"price   \d+ calls, at most \$0\.\d\d", lines[-1])
     assert (tmp_path / "run" / "report.html").is_file()
 
 

@@ -13,6 +13,8 @@ from tiltmeter import reports, runs
 from tiltmeter._cli import command_options as o
 from tiltmeter._sanitising import shortened
 from tiltmeter.blocks import Headline, named_model
+from tiltmeter.datasets import Library
+from tiltmeter.engine import Prices
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.runs._listings import STUDIES
 
@@ -21,20 +23,19 @@ if TYPE_CHECKING:
 
 REAL_MODEL: Final = "hf/SmolLM2-135M-Instruct"
 REAL_MODEL_TITLE: Final = "SmolLM2-135M-Instruct, a real language model"
-REAL_PROBES: Final = ("direct", "gest", "relationship_levy")
-"""Probes with short prompts and answers."""
-REAL_ITEMS: Final = "50,gest=12"
-"""Items of each probe; one of gest has six prompts."""
+REAL_PROBES: Final = ("direct", "relationship_levy", "bbq")
+"""Probes with short prompts and answers, and with data that may be used for any purpose."""
+REAL_ITEMS: Final = "40"
+"""Number of items of each probe."""
 ANSWER_TOKENS: Final = 12
 REAL_CELLS: Final = 5
 """Cells of the grid of stories, a pair of characters at a location each, with 20 stories."""
 STORY_TOKENS: Final = 60
-NEXT_MODEL: Final = "openai/gpt-4o-mini"
-"""Model of the command that is suggested, with its price."""
 MOST_OF_REASON: Final = 200
 """Number of characters of the reason why the real model was not measured."""
 PRESET: Final = "mild"
 """Preset of the simulated model."""
+SIMULATED_PROBES: Final = (*REAL_PROBES, "dreaddit")
 SIMULATED_ITEMS: Final = "300"
 SIMULATED_CELLS: Final = 60
 SIMULATED_QUESTIONS: Final = 20
@@ -122,7 +123,9 @@ def _measure_real_model(out: str | None, display: str | None) -> list[runs.Run]:
         return []
     reports.print_text(f"{REAL_MODEL_TITLE}, measured in {monotonic() - started:.0f} s:", always=True)
     answers, texts = f"{probes.responses.height:,} answers", f"{stories.responses.height:,} stories"
-    _print_finding(f"{len(REAL_PROBES)} probes, {answers}", probes, tm.plan("genderbench", **of_probes))
+    _print_finding(
+        f"{len(measured_parts(probes))} probes, {answers}", probes, tm.plan("genderbench", **of_probes)
+    )
     _print_finding(f"{texts} about women and men", stories, tm.plan("associations/gender", **of_stories))
     return [probes, stories]
 
@@ -145,7 +148,8 @@ def _print_finding(what: str, run: runs.Run, planned: tm.Plan) -> None:
     unseen = "no difference would be seen with so few"
     if isinstance(detectable, float):
         unseen = f"differences under {100 * detectable:.0f} points would not be seen"
-    reports.print_text(f"- {what}: {finding}; {unseen}", always=True)
+    most_severe = f". {headline.detail}" if headline.marks and headline.detail else ""
+    reports.print_text(f"- {what}: {finding}; {unseen}{most_severe}", always=True)
 
 
 # -- the simulated model -------------------------------------------------------------------------------------
@@ -160,6 +164,7 @@ def _check_simulated_model(out: str | None) -> list[runs.Run]:
     probes = tm.run(
         "genderbench",
         model=simulated,
+        only=SIMULATED_PROBES,
         limit=SIMULATED_ITEMS,
         out=_inside(out, "probes"),
         display="none",
@@ -176,12 +181,8 @@ def _check_simulated_model(out: str | None) -> list[runs.Run]:
         f"{simulated.name}, a program with planted bias, in {monotonic() - started:.0f} s:", always=True
     )
     is_covered = planted_values_covered(probes, simulated)
-    parts = probes.about["parts"]
-    measured = [name for name, part in parts.items() if part["status"] == "run"]
     contained = f"{sum(is_covered.values())} of {len(is_covered)} intervals contain the planted value"
-    others = len(parts) - len(measured)
-    missing = f" (the data of {others} others are not available)" if others else ""
-    reports.print_text(f"- {len(measured)} probes: {contained}{missing}", always=True)
+    reports.print_text(f"- {len(measured_parts(probes))} probes: {contained}", always=True)
     found = planted_associations(stories, storyteller)
     reports.print_text(
         f"- associations: {found.planted - len(found.missed)} of {found.planted} planted found, "
@@ -189,6 +190,11 @@ def _check_simulated_model(out: str | None) -> list[runs.Run]:
         always=True,
     )
     return [probes, stories]
+
+
+def measured_parts(run: runs.Run) -> list[str]:
+    """Return the names of the parts that were carried out."""
+    return [name for name, part in run.about["parts"].items() if part["status"] == "run"]
 
 
 def planted_values_covered(run: runs.Run, simulated: SimulatedModel) -> dict[str, bool]:
@@ -227,15 +233,13 @@ def planted_associations(run: runs.Run, simulated: SimulatedModel) -> PlantedAss
 
 
 def _print_next_command() -> None:
-    """Print a command that measures a model of the user's, with its price."""
-    size = "quick"
-    planned = tm.plan("genderbench", model=NEXT_MODEL, size=size)
-    calls = int(planned.parts["calls"].sum())
-    price = ""
-    if planned.costs and planned.costs[0].high is not None and not planned.not_run:
-        price = f", ${planned.costs[0].low:.2f} to ${planned.costs[0].high:.2f}"
-    effort = f"  # {calls:,} calls{price}" if price else ""
-    typer.echo(f"next    tiltmeter run genderbench -m {NEXT_MODEL} --size {size}{effort}")
+    """Print a command that measures another model on the same probes, with its price."""
+    from tiltmeter.runs._price_list import MODEL, SIZE, effort_of
+
+    typer.echo(f"next    tiltmeter run genderbench --only {','.join(REAL_PROBES)} -m {MODEL} --size {SIZE}")
+    effort = effort_of("genderbench", REAL_PROBES, Library.default(), Prices.load())
+    if effort is not None:
+        typer.echo(f"price   {effort.calls:,} calls, at most ${effort.dollars:.2f}")
 
 
 # -- the full demonstration ----------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from polars import DataFrame
 
@@ -21,6 +21,19 @@ MODEL: Final = "openai/gpt-4o-mini"
 """The model whose price is listed."""
 SIZE: Final = "quick"
 """The size of the studies that is listed."""
+
+
+class Effort(NamedTuple):
+    """What prompts take: number of calls, and their highest cost for MODEL."""
+
+    calls: int
+    dollars: float
+
+
+def effort_of(study: str, only: Sequence[str], library: Library, prices: Prices) -> Effort | None:
+    """Return what some parts of a study take; None if their data are not on this machine."""
+    resolved = resolve(study, settings={"limit": SIZE}, only=only)
+    return _sum([_effort(resolved, part, library, prices) for part in resolved.study.parts])
 
 
 def price_list(library: Library, prices: Prices) -> list[dict[str, Any]]:
@@ -63,16 +76,22 @@ def _row_of_other(name: str, library: Library, prices: Prices) -> dict[str, Any]
     return _row(name, study.study.title, efforts)
 
 
-def _row(name: str, title: str, efforts: Sequence[tuple[int, float] | None]) -> dict[str, Any]:
+def _row(name: str, title: str, efforts: Sequence[Effort | None]) -> dict[str, Any]:
     """Return a row with the sums over parts; None if one of them is not known."""
+    effort = _sum(efforts)
+    calls, dollars = effort or (None, None)
+    return {"study": name, "title": title, "calls": calls, "dollars": dollars}
+
+
+def _sum(efforts: Sequence[Effort | None]) -> Effort | None:
+    """Return the sums of calls and costs; None if there are none, or one is not known."""
     known = [effort for effort in efforts if effort is not None]
-    row: Mapping[str, Any] = {"study": name, "title": title, "calls": None, "dollars": None}
     if not known or len(known) < len(efforts):
-        return dict(row)
-    return {**row, "calls": sum(calls for calls, _ in known), "dollars": sum(cost for _, cost in known)}
+        return None
+    return Effort(sum(effort.calls for effort in known), sum(effort.dollars for effort in known))
 
 
-def _effort(study: Resolved, part: Part, library: Library, prices: Prices) -> tuple[int, float] | None:
+def _effort(study: Resolved, part: Part, library: Library, prices: Prices) -> Effort | None:
     """Return the calls of a part and their highest cost; None if its prompts cannot be made here.
 
     Nothing is downloaded.
@@ -85,4 +104,4 @@ def _effort(study: Resolved, part: Part, library: Library, prices: Prices) -> tu
         return None
     of_part = replace(study, study=replace(study.study, parts=[part]))
     costs = highest_costs(of_part, design, [MODEL], prices, fixed_length=False)
-    return int(design["repetitions"].sum()), costs.get(MODEL, 0.0)
+    return Effort(int(design["repetitions"].sum()), costs.get(MODEL, 0.0))
