@@ -6,7 +6,7 @@ import sys
 
 from generated import write_or_check
 
-from tiltmeter._cli.word_commands import Word, all_words
+from tiltmeter.reports import Word, all_words
 
 
 def row(entry: Word) -> str:

@@ -142,7 +142,7 @@ def test_a_report_begins_with_counts_of_groups_and_the_strongest_associations() 
     assert report[0] == Heading("Gender")
     (head,) = blocks(Headline, report)
     assert report[1] == head
-    assert head.text.startswith("m: 3 associations found. Strongest: male → calm")
+    assert head.text.startswith("m: 21 associated concepts found. Strongest: male → calm")
     expected = (
         "The difference is 50 points (95% interval 45 to 55, adjusted for selection). "
         "By chance, 0.5 associations would be found"
@@ -154,14 +154,15 @@ def test_a_report_begins_with_counts_of_groups_and_the_strongest_associations() 
         ("female", 2, 20),
         ("male", 1, 1),
     ]
-    (strongest,) = blocks(Table, report, "Strongest associations (10 of 22)")
+    (strongest,) = blocks(Table, report, "Strongest associations, all locations together (10 of 21)")
     assert rows(strongest, "group", "concept", "difference")[:2] == [
         ("male", "calm", "50 points"),
         ("female", "c20", "20 points"),
     ]
     assert rows(strongest, "95% interval", "q")[0] == ("45 to 55", 0.01)
     assert len(rows(strongest)) == TOP
-    (heat,) = blocks(Heatmap, report)
+    (places,) = blocks(Details, report, "m: associations at each location")
+    (heat,) = blocks(Heatmap, places.blocks)
     assert (heat.rows, heat.columns, heat.values) == (
         ["media", "sports"],
         ["female", "male"],
@@ -450,3 +451,19 @@ def test_thousands_of_associations_are_shown_in_few_rows() -> None:
     ]
     assert max(len(rows(table)) for table in tables) <= max(3 * TOP, 6 * TOP_OF_PLACE)
     assert "Strongest associations (30 of 18,000)" in [table.title for table in tables]
+
+
+def test_of_several_models_the_one_with_most_associated_concepts_is_first() -> None:
+    none = findings(count(None, 0), count("female", 0), count("male", 0), model="none")
+    one = findings(
+        *WHOLE, single("female", "calm", 0.9), single("female", "calm", 0.9, "sports"), model="one"
+    )
+    two = findings(*WHOLE, single("female", "calm", 0.2), single("male", "loud", 0.2), model="two")
+    report = shown(none, one, two)
+    assert [head.text.partition(".")[0] for head in blocks(Headline, report)] == [
+        "two: 2 associated concepts found",
+        "one: 1 associated concept found",
+        "none: 0 associated concepts found",
+    ]
+    (strongest,) = blocks(Table, report, "Strongest associations")
+    assert rows(strongest, "model") == [("two",), ("two",), ("one",)]

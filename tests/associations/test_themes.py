@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from conftest import Tiltmeter
-from tiltmeter.blocks import Heatmap, Pairs, Table
+from tiltmeter.blocks import Details, Heatmap, Pairs, Table
 from tiltmeter.runs import load
 
 
@@ -51,9 +51,10 @@ def test_themes_are_shares_of_descriptions_with_their_words(
     }
     finding = run.findings.filter(metric="theme", feature="appearance", group="women").row(0, named=True)
     assert finding["low"] <= shares["appearance", "women"] - shares["appearance", "men"] <= finding["high"]
-    (figure,) = [block for block in run.blocks() if isinstance(block, Heatmap) and "theme" in block.title]
+    details = [block for block in run.blocks() if isinstance(block, Details)]
+    (figure,) = [block for of in details for block in of.blocks if isinstance(block, Heatmap)]
     assert list(figure.columns) == ["men", "women"]
-    (differ,) = [block for block in run.blocks() if isinstance(block, Pairs) and "themes" in block.title]
+    (differ,) = [block for block in run.blocks() if isinstance(block, Pairs) and "Themes" in block.title]
     assert {(row.label, row.group) for row in differ.rows} == {
         ("appearance", "women"),
         ("positive tone", "women"),

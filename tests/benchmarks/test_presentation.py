@@ -506,3 +506,16 @@ def test_a_requested_statistic_is_shown_with_and_without_the_mean() -> None:
         if isinstance(block, Details) and block.title == "Other statistics of each group"
     ]
     assert titles(details.blocks, Heatmap) == [title]
+
+
+def test_of_several_models_the_one_with_the_smallest_q_is_first_and_others_are_in_details() -> None:
+    unclear = [{**row, "model": "unclear"} for row in of_three((0, 0, 0), (1, 1, 1), range_q=0.5)]
+    clear = [{**row, "model": "clear"} for row in of_three((-0.2, 0, 0.2), (0.01, 0.9, 0.02), range_q=0.001)]
+    blocks = presented(*unclear, *clear, disparities=NAMES_ONLY)
+    assert [head.model for head in of_kind(blocks, Headline)] == ["clear", "unclear"]
+    figures = [block for block in blocks if isinstance(block, (Intervals, Details))]
+    about_groups = [block for block in figures if "about each group" in block.title]
+    assert [(type(block), block.title.rpartition(", ")[2]) for block in about_groups[:2]] == [
+        (Intervals, "clear"),
+        (Details, "unclear"),
+    ]

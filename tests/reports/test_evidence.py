@@ -98,7 +98,7 @@ def test_a_page_about_several_studies_begins_with_all_headlines(
     page = open_page(browser, write_page(report_of(runs), tmp_path / "page.html"))
     listed = page.get_by_role("list", name="Further results").locator("li").all_inner_texts()
     headlines = [page.locator("h1").inner_text(), *listed]
-    for words, line in zip(("tests", "associations found", "groups"), headlines, strict=True):
+    for words, line in zip(("tests", "associated concepts found", "groups"), headlines, strict=True):
         assert re.search(words, line)
 
 

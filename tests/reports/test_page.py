@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Tiltmeter
 from support.block_cases import ABOUT, CASES, EVIL, hostile
-from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED, Heatmap
+from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED, Column, Heatmap, Table
 from tiltmeter.reports import Report, write_page
 from tiltmeter.reports._charts import tier_colour
 
@@ -163,3 +163,12 @@ def test_the_command_report_adds_published_results_and_writes_figures(
     done = tiltmeter("report", "run", "-o", "other.html", "--published", "bad.json")
     assert (done.returncode, (tmp_path / "other.html").exists()) == (2, False)
     assert "bad.json does not contain published results" in done.stderr
+
+
+def test_a_column_whose_name_is_a_word_of_the_glossary_leads_to_its_meaning(tmp_path: Path) -> None:
+    table = Table(
+        "Numbers", [Column("model", ["m"]), Column("q", [0.01], "probability"), Column("tea", ["x"])]
+    )
+    page = write_page(Report([ABOUT], [table]), tmp_path / "page.html").read_text(encoding="utf-8")
+    assert re.findall(r'<a class="word" href="#([^"]+)">([^<]+)</a>', page) == [("word-q-value", "q")]
+    assert re.findall(r'<dt id="(word-[^"]+)">', page) == ["word-q-value"]

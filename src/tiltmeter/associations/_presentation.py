@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import polars as pl
@@ -127,14 +127,22 @@ class _Tables:
 
     def of_part(self, part: str) -> _Tables:
         """Return the rows of one part."""
-        return _Tables(
-            findings=self.findings.filter(part=part),
-            associations=self.associations.filter(part=part),
-            excluded=self.excluded.filter(part=part),
-            lists=self.lists.filter(part=part),
-            themes=self.themes.filter(part=part),
-            by_words=self.by_words.filter(part=part),
+        return self._map(lambda table: table.filter(part=part))
+
+    def worst_first(self) -> _Tables:
+        """Return the rows by model: most associated concepts first, then the largest difference."""
+        listed = self.findings.select(col.model.unique(maintain_order=True))
+        counted = self.associations.group_by("model").agg(col.concept.n_unique(), col.low.max())
+        models = listed.join(counted, on="model", how="left", maintain_order="left").sort(
+            "concept", "low", descending=True, nulls_last=True, maintain_order=True
         )
+        order = pl.Enum(models["model"])
+        return self._map(lambda table: table.sort(col.model.cast(order), maintain_order=True))
+
+    def _map(self, change: Callable[[DataFrame], DataFrame]) -> _Tables:
+        """Return the tables after a change of each."""
+        tables = {field.name: change(getattr(self, field.name)) for field in fields(self)}
+        return _Tables(**tables)
 
 
 def present(view: ReportView) -> list[Block]:
@@ -148,7 +156,7 @@ def present(view: ReportView) -> list[Block]:
     blocks: list[Block] = []
     for part in view.findings["part"].unique(maintain_order=True):
         blocks.append(Heading(view.titles.get(part, part)))
-        blocks += _part(tables.of_part(part))
+        blocks += _part(tables.of_part(part).worst_first())
     blocks += present_overlap(view.findings, tables.associations)
     explanations = (_MEANING, _selection(view.findings), _HOW)
     blocks += [Text(text, small=True) for text in explanations]
@@ -195,7 +203,12 @@ def _part(tables: _Tables) -> list[Block]:
         blocks.append(Callout(f"{model}: {note}."))
     if associations.height:
         strongest = first.group_by("model", maintain_order=True).head(TOP)
-        title = f"Strongest associations ({strongest.height:,} of {associations.height:,})"
+        scope = (
+            ", all locations together"
+            if associations["context"].count() and not first["context"].count()
+            else ""
+        )
+        title = f"Strongest associations{scope} ({strongest.height:,} of {first.height:,})"
         blocks.append(_strongest(title, strongest))
         for (model,), rows in first.group_by("model", maintain_order=True):
             blocks.append(_evidence(str(model), rows))
@@ -277,13 +290,22 @@ def _themes(themes: DataFrame) -> list[Block]:
         unit=lit("difference"),
     )
     blocks: list[Block] = []
+    differing = (
+        themes.filter("reported")
+        .sort("low", descending=True)
+        .group_by("model", maintain_order=True)
+        .head(TOP)
+        .sort(col.model.cast(pl.Enum(themes["model"].unique(maintain_order=True))), maintain_order=True)
+    )
+    if differing.height:
+        blocks.append(_strongest("Themes in which groups differ", differing, "theme"))
+    of_models: list[Block] = []
     for (model,), rows in themes.group_by("model", maintain_order=True):
         suffix = f", {model}" if themes["model"].n_unique() > 1 else ""
-        differing = rows.filter("reported").sort("low", descending=True).head(TOP)
-        if differing.height:
-            blocks.append(_strongest(f"Groups differ in these themes{suffix}", differing, "theme"))
         title = f"Descriptions with a word of each theme{suffix}"
-        blocks.append(Heatmap.of(title, _by_group(rows, "concept", "rate"), "percent"))
+        of_models.append(Heatmap.of(title, _by_group(rows, "concept", "rate"), "percent"))
+    if of_models:
+        blocks.append(Details("Share of descriptions with a word of each theme", of_models))
     return blocks
 
 
@@ -334,7 +356,7 @@ def _headline(
 ) -> Headline:
     """Return the headline of one model.
 
-    It states the number of associations, the first of the `strongest`, and numbers of texts.
+    It states the number of associated concepts, the first of the `strongest`, and numbers of texts.
 
     Parameters
     ----------
@@ -345,7 +367,8 @@ def _headline(
     texts = _texts(total) + _descriptions(missing.filter(model=total["model"]))
     if count is None:
         return Headline(f"{model}: associations could not be counted", texts, model=total["model"])
-    text = f"{model}: {count:,.0f} association{'' if count == 1 else 's'} found"
+    concepts = associations.filter(model=total["model"])["concept"].n_unique()
+    text = f"{model}: {concepts:,} associated concept{'' if concepts == 1 else 's'} found"
     details = []
     first = strongest.filter(model=total["model"]).head(1)
     if not first.is_empty():
@@ -353,11 +376,9 @@ def _headline(
         text += f". Strongest: {_in_words(association)}"
         if association["low"] is not None:
             details.append(_difference(association))
-    concepts = associations.filter(model=total["model"])["concept"].n_unique()
     if concepts < count:
-        plural = "" if concepts == 1 else "s"
         details.append(
-            f"All associations: {concepts} different concept{plural}, some for several groups or locations."
+            f"These are {count:,.0f} associations, as some concepts have several groups or locations."
         )
     by_chance = f"{total['null_value']:.1f}" if total["null_value"] >= 0.05 else "fewer than 0.1"
     details.append(
@@ -455,13 +476,15 @@ def _by_location(counts: DataFrame, associations: DataFrame) -> list[Block]:
     by_place = counts.join(strongest, on=place, how="left")
     blocks: list[Block] = []
     for (model,), rows in by_place.group_by("model", maintain_order=True):
+        if not rows["estimate"].sum():
+            continue
         title = f"{model}: associations by location and group"
-        blocks.append(Heatmap.of(title, _by_group(rows, "context", "estimate"), "count"))
+        counted = Heatmap.of(title, _by_group(rows, "context", "estimate"), "count")
         words = _by_group(rows, "context", "said")
         columns = [Column.of(words, "context", "location", "name")]
         columns += [Column.of(words, group) for group in words.columns[1:]]
         table = Table("Up to five per location and group", columns)
-        blocks.append(Details(f"{model}: the strongest at each location", [table]))
+        blocks.append(Details(f"{model}: associations at each location", [counted, table]))
     return blocks
 
 

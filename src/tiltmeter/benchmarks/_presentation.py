@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 from polars import DataFrame, Expr, col, lit, when
@@ -70,6 +70,8 @@ DISPARITY_COLUMNS: Mapping[str, tuple[str, Kind, int]] = {
     "answered": ("answered", "percent", 4),
 }
 """Columns of a table of disparities: title, kind and rank."""
+MOST_KEYS: Final = 6
+"""Maximum number of key rows whose table and heat map are not in details."""
 MOST: Final = 40
 """Maximum number of rows of a table of further measures."""
 WIDEST: Final = 24
@@ -147,9 +149,11 @@ class _Report:
 
     @property
     def headline_rows(self) -> DataFrame:
-        """The key row of the first feature of each model, without a role if there is one."""
+        """The key row of the first feature of each model, without a role if there is one; the worst first."""
         rows = self.key_rows.filter(self.of_first_feature).sort(col.context != NO_ROLE, maintain_order=True)
-        return rows.unique("model", keep="first", maintain_order=True)
+        of_models = rows.unique("model", keep="first", maintain_order=True)
+        worst_first = [col.range_q, -col.range_low, -col.range]
+        return of_models.sort(worst_first, nulls_last=True, maintain_order=True)
 
 
 def _report_of(findings: DataFrame, disparities: DataFrame, examples: DataFrame) -> _Report:
@@ -180,7 +184,7 @@ def _part(report: _Report) -> list[Block]:
     return [
         *_headlines(report),
         *_callouts(report),
-        *_means_of_single_model(report),
+        *_means_of_models(report),
         *_pair(report),
         *_key_numbers(report),
         *_explanations(report),
@@ -192,7 +196,7 @@ def _part(report: _Report) -> list[Block]:
     ]
 
 
-def _headlines(report: _Report) -> Iterator[Block]:
+def _headlines(report: _Report) -> Iterator[Headline]:
     groups = means_of_groups(report.numbers)
     for row in report.headline_rows.iter_rows(named=True):
         yield headline(row, report.different, report.level, groups, report.names_only)
@@ -215,15 +219,23 @@ def _callouts(report: _Report) -> Iterator[Block]:
             yield Callout(sentence)
 
 
-def _means_of_single_model(report: _Report) -> Iterator[Block]:
-    """Yield the key mean of each group with its interval, sorted, if there is one model.
+def _means_of_models(report: _Report) -> Iterator[Block]:
+    """Yield the key mean of each group with its interval, sorted; those of further models in details."""
+    figures = [
+        figure
+        for row in report.headline_rows.iter_rows(named=True)
+        for figure in _means_of_groups(report, row)
+    ]
+    yield from figures[:1]
+    for figure in figures[1:]:
+        yield Details(figure.title, [figure])
+
+
+def _means_of_groups(report: _Report, row: Mapping[str, Any]) -> Iterator[Intervals]:
+    """Yield the means of the groups under the condition of a key row, unless there are fewer than two.
 
     The line of the figure is the mean of the baselines, or of all groups if the values are calibrated.
     """
-    rows = report.headline_rows
-    if rows.height != 1:
-        return
-    row = rows.row(0, named=True)
     is_mean = col.comparison.is_null() & col.estimate.is_not_null()
     means = report.numbers.filter(is_mean, statistic="mean", feature=row["feature"])
     same_condition = [col(name).eq_missing(lit(row[name])) for name in ("model", "context", "calibrated")]
@@ -245,14 +257,15 @@ def _means_of_single_model(report: _Report) -> Iterator[Block]:
     intervals = [
         IntervalRow("", group, mean, low, high, null_value=null_value) for group, mean, low, high in values
     ]
+    model = f", {row['model']}" if report.headline_rows.height > 1 else ""
     yield Intervals(
-        f"Mean of {kind} in the answers about each group",
+        f"Mean of {kind} in the answers about each group{model}",
         intervals,
         report.level,
         _direction_column(groups),
         " ".join(notes),
         names=("", "group"),
-        finding=next(block.text for block in _headlines(report) if isinstance(block, Headline)),
+        finding=next(head.text for head in _headlines(report) if head.model == row["model"]),
         about=f"Mean of {kind} for each group (dot) and interval (line){_size_of(report)}",
         axis=row["words"],
         null_words="mean of all groups" if row["calibrated"] else "mean of the baseline texts",
@@ -299,13 +312,18 @@ def _key_numbers(report: _Report) -> Iterator[Block]:
     notes = [*(f"Method: {method}." for method in methods), ABOUT_ANSWERS]
     if keys.filter("calibrated", "ratio_decision").height:
         notes.append(RATIOS_MEASURED)
-    yield _disparity_table(title, keys, " ".join(notes))
-    first = report.rows.filter(report.of_first_feature)
-    yield _intervals(report, "Range of means", "range", first, 0.0)
     is_calibrated = keys.filter(report.of_first_feature)["calibrated"].any()
+    first = report.rows.filter(report.of_first_feature)
+    if is_calibrated:  # the measured values are among the details of the feature
+        first = first.filter("calibrated")
     means = report.numbers.filter("calibrated") if is_calibrated else report.measured
-    for feature in report.features[:1]:
-        yield _heatmap(means, feature)
+    tables: list[Block] = [_disparity_table(title, keys, " ".join(notes))]
+    tables += [_heatmap(means, feature) for feature in report.features[:1]]
+    yield _intervals(report, "Range of means", "range", first, 0.0)
+    if keys.height > MOST_KEYS:
+        yield Details(f"{title}: all {keys.height} features and conditions", tables)
+    else:
+        yield from tables
 
 
 def _explanations(report: _Report) -> Iterator[Block]:

@@ -1,5 +1,6 @@
 from ._charts import write_charts as write_charts
 from ._files import write_table as write_table, writing as writing
+from ._glossary import Word as Word, all_words as all_words, known_names as known_names, word_of as word_of
 from ._latex import as_latex as as_latex
 from ._layout import print_text as print_text
 from ._markdown import as_markdown as as_markdown

@@ -23,6 +23,7 @@ from tiltmeter.blocks import (
     Table,
 )
 from tiltmeter.reports._charts import file_name, paint_rules, saved, shaded_as, svg
+from tiltmeter.reports._glossary import Word, all_words, word_of
 from tiltmeter.reports._panels import panels
 from tiltmeter.reports._words import (
     MARK_LETTERS,
@@ -77,7 +78,9 @@ def write_page(report: Report, path: Path) -> Path:
     headings = {i: block for i, block in enumerate(report.blocks) if isinstance(block, Heading)}
     contents = [(i, heading.text) for i, heading in headings.items() if heading.level <= 2]
     headlines = [block for block in report.blocks if isinstance(block, Headline)]
-    targets = {link for column in _columns(report.blocks) for link in column.links if link}
+    columns = list(_columns(report.blocks))
+    targets = {link for column in columns for link in column.links if link}
+    explained = {entry for column in columns if (entry := word_of(column.name)) is not None}
     page = _templates().get_template("page.html.j2")
     text = page.render(
         report=report,
@@ -87,6 +90,7 @@ def write_page(report: Report, path: Path) -> Path:
         charts=True,
         targets=targets,
         listed_first=len(headlines) > 1,
+        words=[entry for entry in all_words() if entry in explained],
     )
     with writing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -97,7 +101,13 @@ def as_html(report: Report) -> str:
     """Render the blocks as an HTML fragment for notebooks, without charts and with truncated tables."""
     fragment = _templates().get_template("fragment.html.j2")
     return fragment.render(
-        report=report, rows=NOTEBOOK_ROWS, charts=False, first=None, targets=(), listed_first=False
+        report=report,
+        rows=NOTEBOOK_ROWS,
+        charts=False,
+        first=None,
+        targets=(),
+        listed_first=False,
+        words=(),
     )
 
 
@@ -142,6 +152,11 @@ def _without_control_characters(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else value
 
 
+def anchor_of(entry: Word) -> str:
+    """Return the anchor of a word on the page."""
+    return f"word-{file_name(entry.names[0])}"
+
+
 def _kind(block: object) -> str:
     return type(block).__name__
 
@@ -163,6 +178,7 @@ def shades(block: Heatmap) -> list[list[str]]:
 
 
 _FUNCTIONS: tuple[Callable[..., object], ...] = (
+    anchor_of,
     constant,
     contrast,
     in_every_row,
@@ -177,6 +193,7 @@ _FUNCTIONS: tuple[Callable[..., object], ...] = (
     panels,
     svg,
     table_of,
+    word_of,
     written,
 )
 """Functions that the templates call."""
