@@ -77,11 +77,23 @@ def confidence(level: float) -> str:
 
 
 def interval(low: float | None, high: float | None, unit: str = "") -> str:
-    """Format an interval in the unit of its estimate: "24 to 32", with "%" for a share."""
+    """Format an interval in the unit of its estimate: "24 to 32", with "%" for a share.
+
+    Examples
+    --------
+    >>> interval(0.003, 0.13, "difference")
+    '0.3 to 13'
+    """
     if low is None or high is None or math.isnan(low) or math.isnan(high):
         return number(None)
     if unit not in ("share", "difference"):
         return f"{number(low)} to {number(high)}"
     digits = percent_digits(low, high)
-    ends = f"{in_percent(low, digits)} to {in_percent(high, digits)}"
+    ends = f"{_end_in_percent(low, digits)} to {_end_in_percent(high, digits)}"
     return f"{ends}%" if unit == "share" else ends
+
+
+def _end_in_percent(end: float, digits: int) -> str:
+    """Return an end of an interval in percent; one that is not 0 is not rounded to 0 if a decimal shows it."""
+    is_rounded_to_zero = end != 0 and round(100 * end, digits) == 0
+    return in_percent(end, 1 if is_rounded_to_zero else digits)

@@ -144,7 +144,7 @@ def test_a_report_begins_with_counts_of_groups_and_the_strongest_associations() 
     assert report[1] == head
     assert head.text.startswith("m: 21 associated concepts found. Strongest: male → calm")
     expected = (
-        "The difference is 50 points (95% interval 45 to 55, adjusted for selection). "
+        "The difference is 50 points (95% interval 45 to 55, widened for selection). "
         "By chance, 0.5 associations would be found"
     )
     assert head.detail.startswith(expected)
@@ -174,7 +174,7 @@ def test_a_report_begins_with_counts_of_groups_and_the_strongest_associations() 
 def test_the_headline_names_both_groups_if_either_may_have_the_highest_rate() -> None:
     table = found("female", "calm", runner_up="male", runner_up_low=-0.01)
     (head,) = blocks(Headline, shown(findings(*WHOLE, single("female", "calm", 0.3)), associations=table))
-    assert "Strongest: female or male → calm: in 30% of 40 descriptions, others 2% of 120" in head.text
+    assert "Strongest: female or male → calm: in 30.0% of 40 descriptions, others 2.5% of 120" in head.text
 
 
 def test_the_headline_states_the_number_of_descriptions_used() -> None:
@@ -243,7 +243,7 @@ def test_the_level_of_an_interval_is_that_of_its_association() -> None:
     (strongest,) = blocks(Table, report, "Strongest associations")
     assert rows(strongest, "99.8% interval") == [("25 to 35",), ("15 to 25",)]
     (head,) = blocks(Headline, report)
-    assert "99.8% interval 25 to 35, adjusted for selection" in head.detail
+    assert "99.8% interval 25 to 35, widened for selection" in head.detail
     assert not any(
         "95% interval" in column.name for table in blocks(Table, report) for column in table.columns
     )
@@ -421,7 +421,7 @@ def test_the_level_of_an_association_without_a_stored_level_is_not_stated() -> N
     table = found("female", "calm", level=None)
     report = shown(findings(*WHOLE, single("female", "calm", 0.3)), associations=table)
     (head,) = blocks(Headline, report)
-    assert "(interval 25 to 35, adjusted for selection)" in head.detail
+    assert "(interval 25 to 35, widened for selection)" in head.detail
     (pairs,) = blocks(Pairs, report, "Strongest associations")
     assert rows(pairs.table, "interval") == [("25 to 35",)]
 

@@ -268,8 +268,8 @@ def _largest(rows: DataFrame, noun: str) -> str:
     row = rows.drop_nulls("others_rate").sort("low", descending=True, nulls_last=True).row(0, named=True)
     arrow = f"{row['whose']} → {row['said']}"
     verb = "a word of the theme is " if noun == "theme" else ""
-    shares = f"{verb}in {row['rate']:.0%} of descriptions by {row['model']}, {row['facing']} "
-    return f"{arrow}: {shares}{row['others_rate']:.0%}"
+    shares = f"{verb}in {row['rate']:.1%} of descriptions by {row['model']}, {row['facing']} "
+    return f"{arrow}: {shares}{row['others_rate']:.1%}"
 
 
 def _size_of_pairs(rows: DataFrame) -> str:
@@ -402,8 +402,8 @@ def _in_words(association: Mapping[str, Any]) -> str:
         return text
     rate, others_rate = 100 * association["rate"], 100 * association["others_rate"]
     return (
-        f"{text}: in {rate:.0f}% of {association['lists']:,} descriptions, "
-        f"{association['facing']} {others_rate:.0f}% of {association['others_lists']:,}"
+        f"{text}: in {rate:.1f}% of {association['lists']:,} descriptions, "
+        f"{association['facing']} {others_rate:.1f}% of {association['others_lists']:,}"
     )
 
 
@@ -415,7 +415,7 @@ def _difference(association: Mapping[str, Any]) -> str:
     value = quantity(association["estimate"], low, high, unit)
     ends = interval(low, high, unit)
     name = interval_at(association["level"])
-    return f"The difference is {value} ({name} {ends}, adjusted for selection)."
+    return f"The difference is {value} ({name} {ends}, widened for selection)."
 
 
 def _descriptions(missing: DataFrame) -> str:

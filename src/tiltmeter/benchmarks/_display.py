@@ -53,9 +53,10 @@ def digits(value: float) -> str:
 
 
 def listed(groups: Sequence[str]) -> str:
-    """Return the names of up to LISTED_GROUPS groups, or their number."""
+    """Return the names of up to LISTED_GROUPS groups; of more, the first ones and the number of the others."""
     if len(groups) > LISTED_GROUPS:
-        return f"{len(groups)} groups"
+        first = groups[: LISTED_GROUPS - 1]
+        return f"{', '.join(first)} and {len(groups) - len(first)} more"
     if len(groups) < 2:
         return "".join(groups)
     return f"{', '.join(groups[:-1])} and {groups[-1]}"

@@ -88,6 +88,11 @@ def _range_sentences(row: Mapping[str, Any], level: float) -> list[str]:
     if row["range_q"] is None:
         return [f"{range_text}."]
     sentences = [f"{range_text}, q {row['range_q']:.2g}."]
+    if row["range_low"] and not _is_shown(row, level):
+        sentences.append(
+            "The interval excludes 0, but q, which counts all tests of the run, "
+            f"is not below {1 - level:.2g}."
+        )
     if row["range_high"] and not _is_shown(row, level):
         sentences.append(f"Differences of up to {digits(row['range_high'])} cannot be excluded.")
     return sentences

@@ -291,12 +291,14 @@ def _direction_column(groups: DataFrame) -> list[Column]:
 
 
 def _pair(report: _Report) -> Iterator[Block]:
-    """Yield one prompt about two groups, with both answers, if there are examples of pairs."""
+    """Yield one prompt about two groups, with both answers, of the first model of the headlines that has one."""
     if "other_prompt" not in report.examples.columns:
         return
     examples = report.examples.filter(report.of_first_feature).drop_nulls("other_prompt")
     if examples.height:
-        example = examples.row(0, named=True)
+        models = report.headline_rows["model"].to_list()
+        worst_first = col.model.replace_strict(models, range(len(models)), default=len(models))
+        example = examples.sort(worst_first, maintain_order=True).row(0, named=True)
         words = words_of(report.features[0])
         title = f"One prompt about two groups, and the {words} of each answer of {example['model']}"
         yield Responses.pair(title, example)

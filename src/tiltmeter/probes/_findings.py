@@ -336,7 +336,10 @@ def _extremes(estimate: Estimate, estimates: Sequence[Estimate]) -> str:
     for rate in (rates[-1], rates[0]):
         group = " ".join(rate.named.where.values())
         ends.append(f"{group} {rate.value:.0%}")
-    return f": {', '.join(ends)}"
+    observed = f"{rates[-1].value - rates[0].value:.0%}"
+    is_corrected = observed != f"{estimate.value:.0%}"
+    before = f"; {observed.removesuffix('%')} points before the correction" if is_corrected else ""
+    return f": {', '.join(ends)}{before}"
 
 
 def _note_of_few_labels(note: str | None, corrected: Estimate, labelled: int) -> str | None:

@@ -170,6 +170,9 @@ def _by_tests(graded: Sequence[Row], biased: Sequence[Row], of_tests: str) -> st
         clauses.append(f"{MAY_DIFFER} in {unsure}")
     if undecided:
         clauses.append(f"undecided in {undecided}")
+    others = len(graded) - len(biased) - negligible - opposite - unsure - undecided
+    if biased and others > 0:
+        clauses.append(f"none shown in {others}")
     return ", ".join(clauses)
 
 

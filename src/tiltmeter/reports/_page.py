@@ -157,6 +157,12 @@ def anchor_of(entry: Word) -> str:
     return f"word-{file_name(entry.names[0])}"
 
 
+def responses_of(about: Mapping[str, Any]) -> int:
+    """Return the number of responses of a run; 0 if its description does not have it."""
+    counts = [part.get("responses", {}) for part in about.get("parts", {}).values()]
+    return sum(count.get("found", 0) for of_models in counts for count in of_models.values())
+
+
 def _kind(block: object) -> str:
     return type(block).__name__
 
@@ -179,6 +185,7 @@ def shades(block: Heatmap) -> list[list[str]]:
 
 _FUNCTIONS: tuple[Callable[..., object], ...] = (
     anchor_of,
+    responses_of,
     constant,
     contrast,
     in_every_row,

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
-from tiltmeter._sanitising import printable
+from tiltmeter._sanitising import printable, shortened
 from tiltmeter.blocks import Block, Callout, Chart, Column, Headline, Intervals, Table
 from tiltmeter.reports._layout import print_text
 from tiltmeter.reports._terminal import print_problems, print_table_block
@@ -20,6 +20,8 @@ LAST_ROWS: Final = 2
 """How many of them are the last ones of a ranking."""
 MOST_PROBLEMS: Final = 3
 """Number of sentences about what is missing."""
+MOST_OF_PROBLEM: Final = 400
+"""Number of characters of each of them."""
 
 
 def print_screen(
@@ -41,7 +43,7 @@ def print_screen(
     chosen
         The table that is printed instead of the first one, and what is said about it.
     """
-    print_problems(problems[:MOST_PROBLEMS])
+    print_problems([shortened(problem, MOST_OF_PROBLEM) for problem in problems[:MOST_PROBLEMS]])
     if len(problems) > MOST_PROBLEMS:
         print_problems(
             [f"{len(problems) - MOST_PROBLEMS} more parts or responses are missing; see the report"]
