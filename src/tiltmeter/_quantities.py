@@ -94,6 +94,6 @@ def interval(low: float | None, high: float | None, unit: str = "") -> str:
 
 
 def _end_in_percent(end: float, digits: int) -> str:
-    """Return an end of an interval in percent; one that is not 0 is not rounded to 0 if a decimal shows it."""
+    """Return an end of an interval in percent, with a decimal instead of being rounded to 0."""
     is_rounded_to_zero = end != 0 and round(100 * end, digits) == 0
     return in_percent(end, 1 if is_rounded_to_zero else digits)

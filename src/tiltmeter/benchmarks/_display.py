@@ -53,7 +53,7 @@ def digits(value: float) -> str:
 
 
 def listed(groups: Sequence[str]) -> str:
-    """Return the names of up to LISTED_GROUPS groups; of more, the first ones and the number of the others."""
+    """Return the names of up to LISTED_GROUPS groups; of more, the first ones and how many others."""
     if len(groups) > LISTED_GROUPS:
         first = groups[: LISTED_GROUPS - 1]
         return f"{', '.join(first)} and {len(groups) - len(first)} more"

@@ -291,7 +291,7 @@ def _direction_column(groups: DataFrame) -> list[Column]:
 
 
 def _pair(report: _Report) -> Iterator[Block]:
-    """Yield one prompt about two groups, with both answers, of the first model of the headlines that has one."""
+    """Yield one prompt about two groups, with both answers, of the first model that has one."""
     if "other_prompt" not in report.examples.columns:
         return
     examples = report.examples.filter(report.of_first_feature).drop_nulls("other_prompt")
