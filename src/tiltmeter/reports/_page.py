@@ -91,6 +91,7 @@ def write_page(report: Report, path: Path) -> Path:
         targets=targets,
         listed_first=len(headlines) > 1,
         words=[entry for entry in all_words() if entry in explained],
+        top=min((heading.level for heading in headings.values()), default=1),
     )
     with writing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -108,6 +109,7 @@ def as_html(report: Report) -> str:
         targets=(),
         listed_first=False,
         words=(),
+        top=1,
     )
 
 
