@@ -16,7 +16,7 @@ from support.block_cases import CASES, hostile
 from tiltmeter.blocks import Band, Bars, Chart, Dots, Heatmap, IntervalRow, Intervals, PairRow, Pairs
 from tiltmeter.reports import write_charts
 from tiltmeter.reports._charts import as_svg
-from tiltmeter.reports._figures import COLUMN, TIERS, TWO_COLUMNS, Size
+from tiltmeter.reports._figure_theme import COLUMN, TIERS, TWO_COLUMNS, Size
 from tiltmeter.reports._text_widths import text_width, wrapped
 
 SIZES = (COLUMN, TWO_COLUMNS)
