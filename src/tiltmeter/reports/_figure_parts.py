@@ -15,6 +15,10 @@ from tiltmeter.reports._text_widths import text_width, wrapped
 
 LABELS_AT_MOST = 0.42
 """Largest part of a panel that is used by the names of its rows."""
+BESIDE_LABELS = 0.9
+"""Distance of the names of rows from a plot, in font sizes: that of a symbol at its left end, and a space."""
+RIGHT_MARGIN = 0.9
+"""Space to the right of a plot, in font sizes, for half the label of the last tick."""
 PER_CENT: Mapping[str, str] = {"share": "%", "difference": "percentage points"}
 """Units that are shown in percent, and their names."""
 AXIS_TITLES: Mapping[str, str] = {
@@ -68,11 +72,11 @@ class Labels(NamedTuple):
 
     def extent(self, font: float) -> float:
         """Return the width of the axis of rows."""
-        return self.width + 0.6 * font
+        return self.width + BESIDE_LABELS * font
 
     def plot_width(self, size: Size) -> float:
         """Return the width that remains for a plot beside the names."""
-        return size.width - self.extent(size.font) - 0.4 * size.font
+        return size.width - self.extent(size.font) - RIGHT_MARGIN * size.font
 
 
 def row_axis(labels: Labels, font: float, field: str = "label", **more: Any) -> Any:
@@ -87,7 +91,7 @@ def row_axis(labels: Labels, font: float, field: str = "label", **more: Any) -> 
         labelLineHeight=1.2 * font,
         labelOffset=alt.expr(f"-{0.6 * font} * (length(split(datum.label, '\\n')) - 1)"),
         labelOverlap=False,
-        labelPadding=0.5 * font,
+        labelPadding=(BESIDE_LABELS - 0.1) * font,
         minExtent=width,
         maxExtent=width,
     )
@@ -98,7 +102,7 @@ def row_axis(labels: Labels, font: float, field: str = "label", **more: Any) -> 
 # -- scales
 
 LIMITS = (-100.0, -1.0, 0.0, 1.0, 100.0)
-"""Ends of a scale that need no margin, because most units end there."""
+"""Ends of most units: a scale does not reach beyond them, unless a value does."""
 MOST_STEPS = 7
 """Largest number of steps of a scale."""
 
@@ -137,20 +141,27 @@ def ticks_of(values: Iterable[float | None], width: float, font: float) -> Ticks
     low, high = min(finite, default=0.0), max(finite, default=1.0)
     # An interval that ends at the edge looks cut, unless no value can lie beyond.
     margin = (high - low) / 50
-    low -= 0 if low in LIMITS else margin
-    high += 0 if high in LIMITS else margin
+    limits_below = [limit for limit in LIMITS if limit <= low]
+    limits_above = [limit for limit in LIMITS if limit >= high]
+    low = max([low - margin, *limits_below])
+    high = min([high + margin, *limits_above])
     return Ticks.of(low, high, width, font)
 
 
-def value_axis(ticks: Ticks, title: str | list[str], *, grid: bool = True) -> functools.partial[Any]:
-    """Return what makes the horizontal channel of a field: one scale, and an axis with a title."""
+def value_axis(
+    ticks: Ticks, title: str, plot_width: float, font: float, *, grid: bool = True
+) -> functools.partial[Any]:
+    """Return what makes the horizontal channel of a field: one scale, and an axis with a title that wraps.
+
+    The label of each tick is centred below it; that of the last one ends there if it is too wide.
+    """
     import altair as alt
 
     axis = alt.Axis(
         values=ticks.values,
-        title=title,
+        title=text_lines(title, plot_width, font),
         grid=grid,
-        labelFlush=True,
+        labelFlush=text_width(f"{ticks.values[-1]:g}", font) > 2 * RIGHT_MARGIN * font,
         labelOverlap=False,
         labelExpr="replace(datum.label, '-', '−')",
     )

@@ -69,9 +69,11 @@ def _about(block: Chart) -> str:
     """Return what the marks of a chart show, if its block does not say it."""
     match block:
         case Intervals():
-            return f"{block.title}: value (dot) and {level_words([block.level])} (line)."
+            named = f"{block.title}: value" if block.finding else "Value"
+            return f"{named} (dot) and {level_words([block.level])} (line)."
         case Heatmap():
-            return f"{block.title}. Colour: the value of each cell."
+            named = f"{block.title}. " if block.finding else ""
+            return f"{named}Colour: the value of each cell."
         case _:
             return f"{block.title}." if block.finding else block.note
 
@@ -93,8 +95,12 @@ def _finding(block: Chart) -> str:
     known = [(value, name, text) for value, name, text in cells if value is not None]
     if not known or len(units) > 1:
         return block.title
-    _, name_of_least, least = min(known)
-    _, name_of_most, most = max(known)
+    _, _, least = min(known)
+    _, _, most = max(known)
     if least == most:
         return block.title
-    return f"{block.title}: from {least} ({name_of_least}) to {most} ({name_of_most})"
+    ends = []
+    for end in (least, most):
+        names = [name for _, name, text in known if text == end]
+        ends.append(f"{end} ({names[0]})" if len(names) == 1 else end)
+    return f"{block.title}: from {ends[0]} to {ends[1]}"

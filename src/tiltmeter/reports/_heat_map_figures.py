@@ -66,10 +66,15 @@ def _heads(names: Sequence[str], cell: float, font: float) -> tuple[Labels, int]
 
 
 def _texts(block: Heatmap, width: float, font: float) -> list[list[str]]:
-    """Return the texts of the cells: with letter and number, number, letter, or none, as the width allows."""
+    """Return the texts of the cells: letter and number, number, letter or sign, or none, as the width allows.
+
+    Signs distinguish values below and above the neutral value where colours cannot be seen.
+    """
     numbers = [[written(value, block.kind) for value in row] for row in block.values]
     if block.marks is None:
         candidates = [numbers]
+        if block.centre is not None:
+            candidates.append(_signs(block, block.centre))
     else:
         letters = [[MARK_LETTERS[mark] if mark else "" for mark in row] for row in block.marks]
         both = [
@@ -81,6 +86,21 @@ def _texts(block: Heatmap, width: float, font: float) -> list[list[str]]:
         if all(text_width(text, font) <= width for row in texts for text in row):
             return texts
     return [["" for _ in row] for row in numbers]
+
+
+def _signs(block: Heatmap, centre: float) -> list[list[str]]:
+    """Return on which side of the neutral value each shaded cell is: "+" above, "−" below."""
+    colours = _shades(block)
+    signs = []
+    for i, values in enumerate(block.values):
+        row = []
+        for j, value in enumerate(values):
+            if value is None or colours[i][j] in (PAPER, HEAT[0]):
+                row.append("")
+            else:
+                row.append("+" if value > centre else "−")
+        signs.append(row)
+    return signs
 
 
 def _cells(block: Heatmap, labels: Labels, heads: Labels, texts: Sequence[Sequence[str]]) -> DataFrame:

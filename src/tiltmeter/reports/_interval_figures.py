@@ -114,7 +114,8 @@ def _panel(
     schema = {"estimate": Float64, "low": Float64, "high": Float64, "null_value": Float64}
     positions = DataFrame(columns, schema_overrides=schema)
     height = of_panel.row_height(font) * len(names)
-    across = value_axis(ticks, block.axis or AXIS_TITLES.get(unit, "value"), grid=not rows[0].bands)
+    title = block.axis or AXIS_TITLES.get(unit, "value")
+    across = value_axis(ticks, title, plot_width, font, grid=not rows[0].bands)
     base = alt.Chart(positions).encode(y=row_axis(of_panel, font), color=alt.Color("colour:N", scale=None))
     has_interval = "isValid(datum.low) && isValid(datum.high)"
     lines = base.transform_filter(has_interval).mark_rule(strokeWidth=0.2 * font)
@@ -132,13 +133,13 @@ def _panel(
     panel = alt.layer(*layers).properties(width=plot_width, height=height)
     if not rows[0].name:
         return panel
-    title = alt.TitleParams(
+    heading = alt.TitleParams(
         text_lines(rows[0].name, size.width, font, bold=True),
         lineHeight=1.2 * font,
         frame="bounds",
         offset=0.5 * font,
     )
-    return panel.properties(title=title)
+    return panel.properties(title=heading)
 
 
 def _tiers(

@@ -15,7 +15,6 @@ from tiltmeter.reports._figure_parts import (
     Labels,
     legend,
     row_axis,
-    text_lines,
     ticks_of,
     value_axis,
 )
@@ -55,7 +54,7 @@ def bars(block: Bars, size: Size) -> list[Any]:
     plot_width = labels.plot_width(size)
     ticks = ticks_of([0.0, *table["value"]], plot_width, font)
     unit = "%" if block.kind == "percent" else "value"
-    across = value_axis(ticks, block.axis or unit)
+    across = value_axis(ticks, block.axis or unit, plot_width, font)
     keys = _series_keys(list(block.values), ["square"]) if len(block.values) > 1 else []
     names = [str(i) for i in range(len(block.values))]
     colours = [SERIES[i % len(SERIES)] for i in range(len(names))] if keys else [ACCENT]
@@ -83,8 +82,7 @@ def dots(block: Dots, size: Size) -> list[Any]:
     plot_width = labels.plot_width(size)
     middle = 100 * sum(block.span) / 2
     ticks = ticks_of([middle, *table["value"], *table["low"], *table["high"]], plot_width, font)
-    axis = text_lines(f"← {left_end} · {block.axis} · {right_end} →", plot_width, font)
-    across = value_axis(ticks, axis)
+    across = value_axis(ticks, f"← {left_end} · {block.axis} · {right_end} →", plot_width, font)
     names = [str(i) for i in range(len(block.values))]
     colours = [SERIES[i % len(SERIES)] for i in range(len(names))]
     symbols = [SYMBOLS[i % len(SYMBOLS)] for i in range(len(names))]
@@ -122,7 +120,7 @@ def pairs(block: Pairs, size: Size) -> list[Any]:
         }
     )
     ticks = ticks_of([0.0, *shares["share"], *shares["other"]], plot_width, font)
-    across = value_axis(ticks, "descriptions (%)")
+    across = value_axis(ticks, "descriptions (%)", plot_width, font)
     base = alt.Chart(shares).encode(y=row_axis(labels, font))
     area = 0.7 * font**2
     hollow = base.mark_point(size=area, filled=True, stroke=ACCENT, fill=PAPER, strokeWidth=1.5, opacity=1)
