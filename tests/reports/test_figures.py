@@ -118,6 +118,15 @@ def test_without_numbers_signs_show_the_side_of_the_neutral_value() -> None:
     assert shown.count("−") == 5
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_a_legend_shows_all_of_long_names_that_differ_at_their_ends(size: Size) -> None:
+    name = "openrouter/" + "A-Very-Long-Name-of-a-Model-" * 4
+    dots = Dots("Favoured", ["loans"], {f"{name}a": [0.2], f"{name}b": [0.1]}, ("women", "men"), (-1.0, 1.0))
+    shown = "".join(texts(dots, size))
+    assert f"{name}a" in shown
+    assert f"{name}b" in shown
+
+
 def test_a_cell_is_named_in_the_title_only_if_no_other_has_its_value() -> None:
     heat = Heatmap("Counts", ["women", "men"], ["home", "work"], [[2, 2], [0, 1]], "count")
     assert "Counts: from 0 (men, home) to 2" in texts(heat, TWO_COLUMNS)

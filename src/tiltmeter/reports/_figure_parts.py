@@ -174,6 +174,7 @@ LEGEND_LINE = 1.5
 """Height of a line of a legend, in font sizes."""
 LINE_SYMBOLS = ("line", "dash")
 """Symbols of a legend that are lines; all others are points."""
+NO_SYMBOL = ""
 
 
 class Key(NamedTuple):
@@ -202,7 +203,10 @@ class PlacedKey(NamedTuple):
 
 
 def _placed(keys: Sequence[Key], size: Size, left_end: float) -> list[PlacedKey]:
-    """Place the entries of a legend side by side from `left_end` on, in as many lines as they need."""
+    """Place the entries of a legend side by side from `left_end` on, in as many lines as they need.
+
+    Words that are wider than a line wrap: each further line is an entry with NO_SYMBOL.
+    """
     font = size.font
     symbol_width = 1.6 * font
     gap = 1.6 * font
@@ -210,13 +214,16 @@ def _placed(keys: Sequence[Key], size: Size, left_end: float) -> list[PlacedKey]
     x = left_end
     line = 0
     for key in keys:
-        words = shortened(key.words, 120)
-        width = symbol_width + text_width(words, font) + gap
+        lines = wrapped(shortened(key.words, 400), size.width - symbol_width, font)
+        width = symbol_width + max(text_width(words, font) for words in lines) + gap
         if x > left_end and x - left_end + width > size.width + gap:
             x = left_end
             line += 1
-        y = (line + 0.5) * LEGEND_LINE * font
-        placed.append(PlacedKey(key.symbol, key.colour, words, key.filled, x, x + font, x + symbol_width, y))
+        for number, words in enumerate(lines):
+            symbol = key.symbol if number == 0 else NO_SYMBOL
+            y = (line + number + 0.5) * LEGEND_LINE * font
+            placed.append(PlacedKey(symbol, key.colour, words, key.filled, x, x + font, x + symbol_width, y))
+        line += len(lines) - 1
         x += width
     return placed
 

@@ -33,6 +33,7 @@ def heat_map(block: Heatmap, size: Size) -> list[Any]:
     heads, angle = _heads(block.columns, cell, font)
     texts = _texts(block, cell - 0.6 * font, font)
     cells = _cells(block, labels, heads, texts)
+    to_middle = alt.expr(f"-{0.6 * font} * (length(split(datum.label, '\\n')) - 1)")
     axis = alt.Axis(
         orient="top",
         labelAngle=angle,
@@ -40,6 +41,7 @@ def heat_map(block: Heatmap, size: Size) -> list[Any]:
         labelBaseline="middle" if angle else "bottom",
         labelExpr="split(datum.label, '\\n')",
         labelLineHeight=1.2 * font,
+        labelOffset=to_middle if angle else 0,
         labelOverlap=False,
         ticks=False,
         domain=False,

@@ -7,7 +7,6 @@ from typing import Any
 
 from polars import DataFrame, Float64, String
 
-from tiltmeter._sanitising import shortened
 from tiltmeter.blocks import Bars, Dots, Pairs
 from tiltmeter.reports._figure_parts import (
     LABELS_AT_MOST,
@@ -39,10 +38,7 @@ def _long(block: Bars | Dots, labels: Labels) -> DataFrame:
 
 
 def _series_keys(names: Sequence[str], symbols: Sequence[str]) -> list[Key]:
-    return [
-        Key(symbols[i % len(symbols)], SERIES[i % len(SERIES)], shortened(name, 60))
-        for i, name in enumerate(names)
-    ]
+    return [Key(symbols[i % len(symbols)], SERIES[i % len(SERIES)], name) for i, name in enumerate(names)]
 
 
 def bars(block: Bars, size: Size) -> list[Any]:
