@@ -496,6 +496,10 @@ class Part(ABC):
         """
         return {metric: stats.detectable(of_metric, level) for metric, of_metric in errors.items()}
 
+    def metric_in_words(self, metric: str) -> str:
+        """Return a metric in words, for figures."""
+        return metric.replace("_", " ")
+
     def tests_of_a_family(self, design: DataFrame, settings: Settings) -> int | None:
         """Return the number of tests among which this part computes q itself.
 

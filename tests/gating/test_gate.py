@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.judged_runs import altered, number
-from tiltmeter.blocks import MARKS, range_words
+from tiltmeter.blocks import MARKS, Intervals, range_words
 from tiltmeter.errors import InputError
 from tiltmeter.gating import Limit, Rules, Verdict, gate
 from tiltmeter.runs import Run
@@ -53,6 +53,13 @@ def test_a_fair_model_passes_and_a_biased_one_does_not(fair: Run, biased: Run) -
         in failed.reason
     )
     assert "may differ" not in failed.reason
+
+
+def test_the_figure_of_a_gate_names_metrics_in_words_and_shows_them_in_their_unit(fair: Run) -> None:
+    (chart,) = gate(fair, Rules()).charts()
+    assert isinstance(chart, Intervals)
+    assert [row.label for row in chart.rows] == ["Who said it: stereotypical minus opposite choices"]
+    assert [row.unit for row in chart.rows] == ["difference"]
 
 
 @pytest.mark.parametrize("mark", MARKS)

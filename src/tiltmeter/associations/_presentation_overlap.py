@@ -95,7 +95,10 @@ def _compare(owners: Sequence[_Owner]) -> list[Block]:
     if len(owners) > 2:
         labels = [owner.label(owners) for owner in owners]
         overlap = [[_overlap(first, second) for second in owners] for first in owners]
-        blocks.append(Heatmap("Overlap of associations", labels, labels, overlap))
+        about = (
+            "Share of the associations of either that both have; –: neither has any, or both are the same."
+        )
+        blocks.append(Heatmap("Overlap of associations", labels, labels, overlap, about=about))
     rows = pl.concat(specific)
     if rows.height:
         blocks.append(_of_one_only(rows))

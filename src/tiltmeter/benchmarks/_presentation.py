@@ -266,7 +266,8 @@ def _means_of_groups(report: _Report, row: Mapping[str, Any]) -> Iterator[Interv
         " ".join(notes),
         names=("", "group"),
         finding=next(head.text for head in _headlines(report) if head.model == row["model"]),
-        about=f"Mean of {kind} for each group (dot) and interval (line){_size_of(report)}",
+        about=f"Mean of {kind} for each group (dot) and {confidence(report.level)} interval (line)"
+        f"{_size_of(report)}",
         axis=row["words"],
         null_words="mean of all groups" if row["calibrated"] else "mean of the baseline texts",
     )
@@ -503,7 +504,7 @@ def _intervals(
         note=note,
         names=("feature", "condition"),
         finding=_values_in_words(title, measure, rows),
-        about=f"{title}: value (dot) and {confidence(report.level)} interval (line){_size_of(report)}",
+        about=f"Value (dot) and {confidence(report.level)} interval (line){_size_of(report)}",
         axis=AXES[measure],
         null_words=null_words,
     )

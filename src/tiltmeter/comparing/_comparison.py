@@ -17,9 +17,9 @@ from tiltmeter.comparing._differences import VERDICTS, judged_differences
 from tiltmeter.errors import InputError
 from tiltmeter.reports import Result
 from tiltmeter.runs import Run
-from tiltmeter.runs._presenting import titles_of
+from tiltmeter.runs._presenting import labels_of, titles_of, units_of
 from tiltmeter.runs._sides import Side, SideView, choose, document_of, opened
-from tiltmeter.schema import NAMED, SHOWN_BELOW, WITH_CONSTRAINED, beside, metric_name, shown_unit
+from tiltmeter.schema import SHOWN_BELOW, WITH_CONSTRAINED, metric_name
 from tiltmeter.study import Part, Settings, with_attribute
 
 MOST_CONCEPTS = 20
@@ -269,10 +269,6 @@ def compare(
         first.run.grades,
     )
     notes += notes_of_contrasts
-    graded = first.run.grades.drop_nulls("label")
-    labels = {(part, metric): label for part, metric, label in graded["part", "metric", "label"].iter_rows()}
-    shown = beside(first.findings, first.run.grades.select(*_GRADED, "range_low"), *_GRADED)
-    shown = shown.select("part", metric_name().alias("name"), shown_unit())
     return Comparison(
         first=first.named,
         second=second.named,
@@ -280,13 +276,9 @@ def compare(
         notes=tuple(notes),
         population=population,
         titles=titles_of(first.run),
-        labels=labels,
-        units={(part, name): unit for part, name, unit in shown.iter_rows()},
+        labels=labels_of(first.run),
+        units=units_of(first.findings, first.run.grades),
     )
-
-
-_GRADED = ("model", "part", *NAMED)
-"""Columns that name a finding and its grade."""
 
 
 def _parts_of_one_side(side: Side, opposite: Side) -> list[str]:

@@ -17,6 +17,7 @@ from tiltmeter.runs import Run, sentences
 from tiltmeter.runs._caveats import caveats
 from tiltmeter.runs._checksums import unmatched_tables
 from tiltmeter.runs._planning import total_items
+from tiltmeter.runs._presenting import labels_of, titles_of, units_of
 from tiltmeter.runs._sides import opened
 from tiltmeter.schema import metric_name
 
@@ -83,6 +84,9 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None, *, run_code: bool 
         allow_undecided=rules.allow_undecided,
         run_headline=run.headline,
         exhausted=_exhausted(run, checks, run_code=run_code),
+        titles=titles_of(run),
+        labels=labels_of(run),
+        units=units_of(findings, run.grades),
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from polars import DataFrame
@@ -28,6 +28,12 @@ from tiltmeter.runs._selecting import NARROW, OF_THE_WHOLE
 
 FAILING: Final = ("failed", "ungraded", "undecided")
 """Status of checks that do not pass, the most serious first."""
+PANELS: Final[Mapping[str, str]] = {
+    "share": "Shares",
+    "difference": "Differences of shares",
+    "": "Other values",
+}
+"""Titles of the panels of the chart of checks, by unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,12 @@ class Verdict(Result):
     """Main result of the run in words, see `Run.headline`."""
     exhausted: Sequence[str] = ()
     """Parts of which all items have been asked, so that a larger run is not possible."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Titles of the parts by name."""
+    labels: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Metrics in words, by part and metric."""
+    units: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Units of the metrics, by part and metric."""
 
     @property
     def failures(self) -> list[Check]:
@@ -165,23 +177,31 @@ class Verdict(Result):
         return blocks
 
     def charts(self) -> list[Chart]:
-        """Return a chart of the checked estimates with their intervals."""
+        """Return a chart of the checked estimates with their intervals, in panels by unit."""
         estimated = [check for check in self.checks if check.estimate is not None]
-        several = len({check.model for check in estimated}) > 1
-        rows = [
-            IntervalRow(
-                "",
-                f"{check.number}, {check.model}" if several else check.number,
-                check.estimate,
-                check.low,
-                check.high,
-            )
-            for check in estimated
-        ]
-        if not rows:
+        if not estimated:
             return []
+        several = len({check.model for check in estimated}) > 1
+        rows = [self._drawn(check, with_model=several) for check in estimated]
+        panels = list(dict.fromkeys(PANELS.values()))
+        rows.sort(key=lambda row: panels.index(row.panel))
         chart = Intervals("Checked metrics", rows, names=("metric", "number"), finding=self.headline)
         return [chart]
+
+    def _drawn(self, check: Check, *, with_model: bool) -> IntervalRow:
+        """Return a check as a row of the chart, in words where the metric has them."""
+        label = self.labels.get((check.part, check.metric))
+        restrictions = [check.concept, check.context, check.wording]
+        if label is None:
+            label = check.metric.replace("_", " ")
+            restrictions = [check.group, *restrictions]
+        if with_model:
+            restrictions.append(check.model)
+        title = self.titles.get(check.part, check.part)
+        name = ", ".join([f"{title}: {label}", *(value for value in restrictions if value)])
+        unit = self.units.get((check.part, check.metric), "")
+        panel = PANELS.get(unit, PANELS[""])
+        return IntervalRow(panel, name, check.estimate, check.low, check.high, unit=unit)
 
     @property
     def advice(self) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from polars import DataFrame, Expr, col
 
+from tiltmeter._quantities import confidence
 from tiltmeter.blocks import MARKS, UNGRADED
 from tiltmeter.schema import SHOWN_BELOW
 
@@ -47,15 +48,15 @@ def bias_by_model(key: DataFrame, subject: str) -> str:
 
 
 def favoured_by_model(signed: DataFrame, is_men: Expr, is_women: Expr) -> str:
-    """Return how many comparisons favour each gender, for each model."""
+    """Return how many comparisons favour each gender, for each model; the model with the most first."""
     counts = signed.group_by("model", maintain_order=True).agg(
         men=is_men.sum(), women=is_women.sum(), of=col.metric.len()
     )
-    phrases = [
-        f"{model} favours men in {men} and women in {women} of {of} comparisons"
-        for model, men, women, of in counts.rows()
-    ]
-    return _listed(phrases)
+    counts = counts.sort(col.men + col.women, descending=True, maintain_order=True)
+    model, men, women, of = counts.row(0)
+    first = f"{model} favours men in {men} and women in {women} of {of} comparisons"
+    others = [f"{model} in {men} and {women} of {of}" for model, men, women, of in counts.rows()[1:]]
+    return _listed([first, *others])
 
 
 def distances_by_model(averages: Mapping[str, float | None]) -> str:
@@ -70,8 +71,12 @@ def distances_by_model(averages: Mapping[str, float | None]) -> str:
 
 def about_intervals(key: DataFrame, level: float | None) -> str:
     """Return the subtitle of a figure of estimates: intervals, population and number of items."""
-    of_level = "" if level is None else f"{100 * level:g}% "
-    return f"Value (dot) and {of_level}interval (line){population_of(key)}. {items_of(key)}"
+    return f"Value (dot) and {interval_of(level)} (line){population_of(key)}. {items_of(key)}"
+
+
+def interval_of(level: float | None) -> str:
+    """Return "95% interval", or "interval" without a common level."""
+    return "interval" if level is None else f"{confidence(level)} interval"
 
 
 def population_of(key: DataFrame) -> str:

@@ -292,6 +292,11 @@ class Probe(ProbeContract):
         """See Part.detectable_effects."""
         return simulation.detectable_effects(self, errors, design["item"].n_unique(), level)
 
+    def metric_in_words(self, metric: str) -> str:
+        """See Part.metric_in_words: the label of the metric, if it has one."""
+        labels = {self.finding_name(named): named.label for named in self.metrics if named.key}
+        return labels.get(metric) or super().metric_in_words(metric)
+
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
         """See Part.items_needed: the interval of the mark must not reach a tier that makes it undecided."""
         return simulation.items_needed(self, errors, items, settings)

@@ -43,6 +43,7 @@ from tiltmeter.probes._figure_titles import (
     bias_by_model,
     distances_by_model,
     favoured_by_model,
+    interval_of,
     items_of,
     population_of,
 )
@@ -461,7 +462,8 @@ def _favoured(key: DataFrame) -> list[Block]:
     wide = placed.pivot("model", index="comparison", values="estimate", maintain_order=True)
     ends = placed.pivot("model", index="comparison", values="ends", maintain_order=True)
     note = " ".join(["The share of men minus the share of women.", *_directions(key)])
-    about = "Share of men minus share of women (symbol) and its interval (line)"
+    level = signed["level"][0] if signed["level"].n_unique() == 1 else None
+    about = f"Share of men minus share of women (symbol) and {interval_of(level)} (line)"
     dots = Dots(
         "From women to men",
         wide["comparison"].to_list(),

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 from tiltmeter._files.writing import writing
 from tiltmeter._sanitising import printable
 from tiltmeter.blocks import Block, Chart, Details, Heatmap
-from tiltmeter.reports._figures import (
+from tiltmeter.reports._figure_theme import (
     ACCENT,
     COLUMN,
     HEAT,
@@ -28,10 +28,10 @@ from tiltmeter.reports._figures import (
     TWO_COLUMNS,
     Size,
     config_of,
-    figure_of,
     shaded_as as shaded_as,
     tier_colour as tier_colour,
 )
+from tiltmeter.reports._figures import figure_of
 from tiltmeter.reports._files import csv_table
 from tiltmeter.reports._text_widths import has_known_width, text_width
 from tiltmeter.reports._words import in_words, numbers_of

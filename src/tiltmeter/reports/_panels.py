@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from tiltmeter._quantities import interval, quantity
 from tiltmeter.blocks import IntervalRow, Intervals
-from tiltmeter.reports._figures import Ticks, in_unit, shown_values
+from tiltmeter.reports._figure_parts import Ticks, in_unit
+from tiltmeter.reports._interval_figures import shown_values
 from tiltmeter.reports._words import MARK_LETTERS
 
 WIDTH = 350.0

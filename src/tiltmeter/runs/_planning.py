@@ -77,6 +77,8 @@ class Plan(Result):
         benchmarks that can show large differences only), and on when to choose the number of items.
     meaning
         What `detectable` is, in one sentence; empty without key metrics.
+    words
+        Names of the key metrics in words, in the order of `metrics`.
     seconds
         Duration of all calls at `SECONDS` each, with as many concurrent calls as the limits allow.
 
@@ -94,6 +96,7 @@ class Plan(Result):
     design: DataFrame = field(default_factory=DataFrame)
     warnings: list[str] = field(default_factory=list)
     meaning: str = ""
+    words: Sequence[str] = ()
     seconds: float = 0.0
 
     def frame(self) -> DataFrame:
@@ -107,12 +110,11 @@ class Plan(Result):
             if rows.height:
                 named = rows.rename(lambda name: name.replace("_", " "))
                 blocks.append(Table(title, columns_of(named, _KINDS, "count")))
-        labels = self.metrics.select(pl.format("{}: {}", "part", "metric")).to_series().to_list()
-        if labels:
+        if self.words:
             title = "Smallest bias stated with a probability of about 80%"
             detectable = {"detectable": self.metrics["detectable"].to_list()}
             axis = "smallest detectable bias, in the unit of the metric"
-            blocks.append(Bars(title, labels, detectable, "number", axis=axis))
+            blocks.append(Bars(title, list(self.words), detectable, "number", self.meaning, axis=axis))
         blocks += [Callout(sentence) for sentence in (*self.warnings, *self.not_run.values())]
         return blocks
 
@@ -187,6 +189,11 @@ def make_plan(
             *_thinking_words(resolved, longest_of),
         ],
         meaning=_meaning(planned),
+        words=[
+            f"{of_part.part.title}: {of_part.part.metric_in_words(metric)}"
+            for of_part in planned
+            for metric in of_part.errors
+        ],
         seconds=max(1, len(models)) * _calls(parts) * _seconds_per_call(limits or Limits()),
     )
 

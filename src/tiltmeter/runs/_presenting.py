@@ -24,7 +24,7 @@ from tiltmeter.runs._refusals import changed_refusals
 from tiltmeter.runs._run_tables import RunTables, stage_table
 from tiltmeter.runs._served import served_sentences
 from tiltmeter.runs._two_definitions import TABLE, definition_blocks
-from tiltmeter.schema import NAMED, beside
+from tiltmeter.schema import NAMED, beside, metric_name, shown_unit
 
 if TYPE_CHECKING:
     from tiltmeter.study import MethodTable
@@ -201,6 +201,20 @@ def method_tables(run: RunTables, only: Mapping[str, str | None] | None = None) 
 def titles_of(run: RunTables) -> dict[str, str]:
     """Return the titles of the parts of a run by name."""
     return {name: str(part.get("title") or name) for name, part in run.about["parts"].items()}
+
+
+def labels_of(run: RunTables) -> dict[tuple[str, str], str]:
+    """Return the metrics of a run that have names in words, by part and metric."""
+    labelled = run.grades.drop_nulls("label")
+    return {(part, metric): label for part, metric, label in labelled["part", "metric", "label"].iter_rows()}
+
+
+def units_of(findings: DataFrame, grades: DataFrame) -> dict[tuple[str, str], str]:
+    """Return the units in which findings are shown, by part and short name of the metric."""
+    names = ["model", "part", *NAMED]
+    graded = beside(findings, grades.select(*names, "range_low"), *names)
+    shown = graded.select("part", metric_name(), shown_unit().alias("unit"))
+    return {(part, name): unit for part, name, unit in shown.iter_rows()}
 
 
 def report_of(runs: Sequence[RunTables], beside: Mapping[str, DataFrame] | None = None) -> Report:

@@ -35,10 +35,10 @@ from ._exact_tests import independent_rates_p as independent_rates_p, matched_ra
 from ._families import hierarchical_q as hierarchical_q
 from ._group_comparisons import (
     DRAWS as DRAWS,
-    FEWEST_ITEMS as FEWEST_ITEMS,
     GroupDifference as GroupDifference,
     GroupSample as GroupSample,
 )
+from ._group_means import FEWEST_ITEMS as FEWEST_ITEMS
 from ._intervals import (
     TEST_LEVEL as TEST_LEVEL,
     ExpectedError as ExpectedError,

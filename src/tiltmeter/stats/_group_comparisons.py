@@ -15,27 +15,23 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 import numpy as np
-import scipy  # loads its submodules on first use
 from numpy.typing import ArrayLike
 
-from tiltmeter._arrays import Booleans, Floats, Index
+from tiltmeter._arrays import Floats
 from tiltmeter.stats._arithmetic import ROUNDING, ratio
-from tiltmeter.stats._clusters import WORDINGS, ItemClusters, clustered_spread
+from tiltmeter.stats._clusters import ItemClusters, clustered_spread
 from tiltmeter.stats._exact_tests import independent_rates_p, matched_rates_p
+from tiltmeter.stats._group_formulas import ratio_interval, slope_weights, weighted_variance
+from tiltmeter.stats._group_means import FEWEST_ITEMS, GroupMeans, Spread
 from tiltmeter.stats._intervals import (
     Interval,
     excess_p,
     maximum_interval,
     relabelling_t_p,
-    two_sided_t,
     two_sided_t_p,
 )
 from tiltmeter.stats._permutations import permuted_between, permuted_within
-from tiltmeter.stats._rates import share_interval
 
-FEWEST_ITEMS: Final = 10
-"""With fewer items in a group, the interval of its rate is exact instead of Wilson's, and tests are exact
-without the mid-p correction."""
 DRAWS: Final = 9999
 """Number of random permutations of a test; no p-value is below 1 / (DRAWS + 1)."""
 NORMAL_DRAWS: Final = 1000
@@ -54,15 +50,8 @@ class GroupDifference(NamedTuple):
     p: float
 
 
-class _Spread(NamedTuple):
-    """How much wider a difference varies for a sample of clusters than for a sample of items."""
-
-    ratio: float
-    freedom: float
-
-
 @dataclass(frozen=True)
-class GroupSample:
+class GroupSample(GroupMeans):
     """Sums and numbers of attempts of each item and group.
 
     Parameters
@@ -88,10 +77,6 @@ class GroupSample:
     0.00390625
     """
 
-    sums: Floats
-    sizes: Floats
-    clusters: Sequence[ItemClusters] = ()
-    is_rate: bool = True
     seed: int = 0
 
     @classmethod
@@ -111,100 +96,6 @@ class GroupSample:
         if (numbers < 0).any() or (is_rate and ((totals < 0) | (totals > numbers)).any()):
             raise ValueError("sizes must not be negative, and counts must lie between 0 and their size")
         return cls(totals, numbers, clusters, is_rate, seed)
-
-    # -- single groups -------------------------------------------------------------------------------------
-
-    @cached_property
-    def means(self) -> Floats:
-        """Mean of the values of each group over its attempts, shape (groups,); NaN without attempts."""
-        return ratio(self.sums.sum(axis=0), self.sizes.sum(axis=0))
-
-    @cached_property
-    def has_group(self) -> Booleans:
-        """Whether an item has an attempt of a group, shape (items, groups)."""
-        return self.sizes > 0
-
-    @cached_property
-    def items(self) -> Index:
-        """Number of items with an attempt of each group, shape (groups,)."""
-        return np.asarray(self.has_group.sum(axis=0))
-
-    @cached_property
-    def _influences(self) -> Floats:
-        """Linearised influence of each item on the mean of each group, shape (items, groups)."""
-        deviations = self.sums - np.nan_to_num(self.means) * self.sizes
-        return np.nan_to_num(ratio(deviations, self.sizes.sum(axis=0)))
-
-    @cached_property
-    def _variances(self) -> Floats:
-        """Variance of the mean of each group for a sample of items, shape (groups,)."""
-        corrections = self.items / np.maximum(self.items - 1, 1)
-        variances: Floats = corrections * (self._influences**2).sum(axis=0)
-        return variances
-
-    @property
-    def _is_one_binary_trial(self) -> bool:
-        """Whether each item has at most one attempt of each group, and its value is 0 or 1."""
-        return self.is_rate and bool((self.sizes <= 1).all())
-
-    def _independent_units(self, group: int) -> int:
-        """Return the number of items of a group, or of its clusters of a kind if there are fewer.
-
-        Wordings are not counted: items in the same wording are different questions.
-        """
-        units = int(self.items[group])
-        of_group = self.has_group[:, group]
-        for kind in self.clusters:
-            if kind.noun != WORDINGS and kind.size > 1:
-                units = min(units, np.unique(kind.numbers[of_group[kind.items]]).size)
-        return units
-
-    def without_clusters(self) -> GroupSample:
-        """Return the sample in which the items alone are sampled."""
-        return GroupSample(self.sums, self.sizes, (), self.is_rate, self.seed) if self.clusters else self
-
-    def mean_interval(self, group: int, level: float) -> Interval:
-        """Compute the interval of the mean of one group, for clusters like these.
-
-        That of a rate is Wilson's with the effective number of trials, or Clopper and Pearson's with fewer
-        than FEWEST_ITEMS items; the number of trials of a rate of 0 or 1 is the number of independent units.
-        """
-        spread = self._spread_of(self._influences[:, group])
-        return self._mean_interval(group, level, spread)
-
-    def _mean_interval(self, group: int, level: float, spread: _Spread) -> Interval:
-        """Compute the interval of the mean of one group, wider by the spread of clusters."""
-        mean = float(self.means[group])
-        items = int(self.items[group])
-        if math.isnan(mean):
-            return Interval(math.nan, math.nan)
-        variance = float(self._variances[group]) * spread.ratio**2
-        is_plain = self._is_one_binary_trial and spread.ratio == 1
-        freedom = math.inf if is_plain else min(spread.freedom, max(items - 1, 1))
-        critical = two_sided_t(level, freedom)
-        if not self.is_rate:
-            if items < 2:
-                return Interval(-math.inf, math.inf)
-            half = critical * math.sqrt(variance)
-            return Interval(mean - half, mean + half)
-        trials = float(items) if is_plain else self._effective_trials(group, mean, variance)
-        if items < FEWEST_ITEMS:
-            return _exact_interval(mean, trials, level)
-        if 0 < mean < 1:
-            error = math.sqrt(mean * (1 - mean) / trials)
-            return Interval(*share_interval(mean, error, critical))
-        half = critical**2 / (trials + critical**2)
-        return Interval(0.0, half) if mean == 0 else Interval(1 - half, 1.0)
-
-    def _effective_trials(self, group: int, mean: float, variance: float) -> float:
-        """Return the number of independent trials in which a rate would have this variance.
-
-        At most the number of attempts. Without variation within the group, it is that of independent units.
-        """
-        attempts = float(self.sizes[:, group].sum())
-        if variance > 0 and 0 < mean < 1:
-            return min(mean * (1 - mean) / variance, attempts)
-        return float(self._independent_units(group))
 
     # -- differences -----------------------------------------------------------------------------------------
 
@@ -262,7 +153,7 @@ class GroupSample:
         influences = self._influences
         of_ratio = means[1] * influences[:, first] - means[0] * influences[:, second]
         spread = self._spread_of(of_ratio)
-        interval = _ratio_interval(
+        interval = ratio_interval(
             means,
             self._mean_interval(first, level, spread),
             self._mean_interval(second, level, spread),
@@ -304,7 +195,7 @@ class GroupSample:
             raise ValueError("a slope needs one finite number for each group")
         if np.unique(numbers[self.items > 0]).size < 2:
             return GroupDifference(math.nan, math.nan, math.nan, math.nan)
-        weights = _slope_weights(self.sizes.sum(axis=0), numbers)
+        weights = slope_weights(self.sizes.sum(axis=0), numbers)
         estimate = float(weights @ np.nan_to_num(self.means))
         influences = self._influences @ weights
         spread = self._spread_of(influences)
@@ -315,7 +206,7 @@ class GroupSample:
             low, high = min(low, 0.0), max(high, 0.0)
         return GroupDifference(estimate, low, high, p)
 
-    def _slope_p(self, numbers: Floats, estimate: float, influences: Floats, spread: _Spread) -> float:
+    def _slope_p(self, numbers: Floats, estimate: float, influences: Floats, spread: Spread) -> float:
         """Compute the p-value of a slope of 0.
 
         Parameters
@@ -333,37 +224,12 @@ class GroupSample:
         if len(present) == 2:
             return self.of_groups(present.tolist()).p
         sums, sizes = self._permuted_totals(DRAWS)
-        null = (_slope_weights(sizes, numbers) * np.nan_to_num(ratio(sums, sizes))).sum(axis=-1)
+        null = (slope_weights(sizes, numbers) * np.nan_to_num(ratio(sums, sizes))).sum(axis=-1)
         p = float(excess_p(np.float64(abs(estimate)), np.abs(null), 1))
         if spread.ratio == 1:
             return p
-        items = int(self.has_group.any(axis=1).sum())
-        variance = float((influences**2).sum()) * items / max(items - 1, 1)
-        error = spread.ratio * math.sqrt(variance)
+        error = spread.ratio * math.sqrt(self._variance_of(influences))
         return max(p, two_sided_t_p(estimate / error, spread.freedom))
-
-    def _contrast_widths(self, weights: Floats, level: float, spread: _Spread) -> tuple[float, float]:
-        """Return how far the interval of a weighted sum of the means reaches below and above it.
-
-        Parameters
-        ----------
-        weights
-            (groups,) weight of each mean; groups without items have none.
-        """
-        groups = np.flatnonzero(weights).tolist()
-        intervals = [self._mean_interval(group, level, spread) for group in groups]
-        means = self.means[groups]
-        to_low = means - np.array([interval.low for interval in intervals])
-        to_high = np.array([interval.high for interval in intervals]) - means
-        if not np.isfinite(to_low + to_high).all():
-            return math.inf, math.inf
-        is_added = weights[groups] > 0
-        correlations = np.array([[self._correlation(one, other) for other in groups] for one in groups])
-        np.fill_diagonal(correlations, 1.0)
-        below = weights[groups] * np.where(is_added, to_low, to_high)
-        above = weights[groups] * np.where(is_added, to_high, to_low)
-        widths = [math.sqrt(max(float(part @ correlations @ part), 0.0)) for part in (below, above)]
-        return widths[0], widths[1]
 
     def _difference_interval(self, first: int, second: int, level: float) -> Interval:
         """Compute the interval of a difference from those of both groups and their correlation."""
@@ -373,22 +239,6 @@ class GroupSample:
         below, above = self._contrast_widths(weights, level, spread)
         estimate = float(self.means[first] - self.means[second])
         return Interval(estimate - below, estimate + above)
-
-    def _correlation(self, first: int, second: int) -> float:
-        """Return the correlation of the means of two groups; 0 if one of them does not vary."""
-        products = float((self._influences[:, first] * self._influences[:, second]).sum())
-        squares = (self._influences[:, [first, second]] ** 2).sum(axis=0)
-        scale = math.sqrt(float(squares[0] * squares[1]))
-        return min(max(products / scale, -1.0), 1.0) if scale > 0 else 0.0
-
-    def _spread_of(self, influences: Floats) -> _Spread:
-        """Return how much wider an estimate with these influences of the items, shape (items,), varies."""
-        if not self.clusters:
-            return _Spread(1.0, math.inf)
-        one_stratum = np.zeros(len(influences))
-        ratios, freedoms = clustered_spread(influences[:, None], one_stratum, self.clusters)
-        spread = _Spread(float(ratios[0]), float(freedoms[0]))
-        return spread if spread.ratio > 1 else _Spread(1.0, math.inf)
 
     def largest_difference(self, level: float) -> GroupDifference:
         """Compute the largest absolute difference between two groups, with interval and test.
@@ -427,6 +277,12 @@ class GroupSample:
         resampled = np.ptp(self.means + errors, axis=1)
         null = np.ptp(errors, axis=1)
         return float(maximum_interval(raw, resampled, null, level).estimate)
+
+    # -- samples of the same attempts ---------------------------------------------------------------------
+
+    def without_clusters(self) -> GroupSample:
+        """Return the sample in which the items alone are sampled."""
+        return GroupSample(self.sums, self.sizes, (), self.is_rate, self.seed) if self.clusters else self
 
     def against_others(self, group: int) -> GroupSample:
         """Return the sample of two groups: this one, and all others together."""
@@ -491,8 +347,8 @@ class GroupSample:
 
     def _permutation_p(self) -> float:
         """Compute the p-value of the permutation test with the weighted variance of the group means."""
-        statistic = _weighted_variance(self.sums.sum(axis=0), self.sizes.sum(axis=0))
-        null = _weighted_variance(*self._permuted_totals(DRAWS))
+        statistic = weighted_variance(self.sums.sum(axis=0), self.sizes.sum(axis=0))
+        null = weighted_variance(*self._permuted_totals(DRAWS))
         p = float(excess_p(np.float64(statistic), null, 1))
         return max(p, self._cluster_p(null))
 
@@ -512,7 +368,7 @@ class GroupSample:
             spread = self._spread_of(change)
             if spread.ratio == 1:
                 return 0.0
-            error = spread.ratio * math.sqrt(float(self._variance_of_difference))
+            error = spread.ratio * math.sqrt(self._variance_of(change))
             return two_sided_t_p(float(self.means[0] - self.means[1]) / error, spread.freedom)
         one_stratum = np.zeros(len(influences))
         centred = influences - influences.mean(axis=1, keepdims=True)
@@ -520,16 +376,9 @@ class GroupSample:
         widest = int(np.argmax(ratios))
         if not ratios[widest] > 1:
             return 0.0
-        statistic = _weighted_variance(self.sums.sum(axis=0), self.sizes.sum(axis=0))
+        statistic = weighted_variance(self.sums.sum(axis=0), self.sizes.sum(axis=0))
         scaled = float(ratios[widest]) * np.sqrt(np.asarray(null))
         return relabelling_t_p(math.sqrt(float(statistic)), scaled, float(freedoms[widest]))
-
-    @property
-    def _variance_of_difference(self) -> float:
-        """Variance of the difference of two groups for a sample of items."""
-        change = self._influences[:, 0] - self._influences[:, 1]
-        items = int(self.has_group.any(axis=1).sum())
-        return float((change**2).sum()) * items / max(items - 1, 1)
 
     def _permuted_totals(self, draws: int) -> tuple[Floats, Floats]:
         """Return sums and sizes of the groups, shape (draws, groups), after random permutations.
@@ -544,65 +393,3 @@ class GroupSample:
         of_singles = permuted_between(values[groups_of_item == 1], draws, generator)
         totals = of_sets + of_singles
         return totals[..., 0], totals[..., 1]
-
-
-def _exact_interval(rate: float, trials: float, level: float) -> Interval:
-    """Compute the interval of Clopper and Pearson; the number of trials need not be a whole number.
-
-    References
-    ----------
-    Clopper and Pearson (1934), "The use of confidence or fiducial limits"; Korn and Graubard (1998),
-    "Confidence intervals for proportions with small expected number of positive counts".
-    """
-    successes, tail = rate * trials, (1 - level) / 2
-    low = scipy.special.betaincinv(successes, trials - successes + 1, tail) if rate > 0 else 0.0
-    high = scipy.special.betaincinv(successes + 1, trials - successes, 1 - tail) if rate < 1 else 1.0
-    return Interval(float(low), float(high))
-
-
-def _ratio_interval(
-    means: tuple[float, float], first: Interval, second: Interval, correlation: float
-) -> Interval:
-    """Combine the intervals of two means that are not negative to that of their ratio (see `mean_ratio`)."""
-    numerator, denominator = means
-    lowest, highest = max(first.low, 0.0), first.high
-    least, most = max(second.low, 0.0), second.high
-    if math.isinf(highest) or math.isinf(most):
-        return Interval(0.0, math.inf)
-    product = numerator * denominator
-    middle = product - correlation * (numerator - lowest) * (most - denominator)
-    constant = lowest * (2 * numerator - lowest)
-    root = math.sqrt(max(middle**2 - most * (2 * denominator - most) * constant, 0.0))
-    low = constant / (middle + root) if middle + root > 0 else 0.0
-    leading = least * (2 * denominator - least)
-    middle = product - correlation * (highest - numerator) * (denominator - least)
-    root = math.sqrt(max(middle**2 - leading * highest * (2 * numerator - highest), 0.0))
-    high = (middle + root) / leading if leading > 0 else math.inf
-    return Interval(low, high)
-
-
-def _slope_weights(sizes: Floats, numbers: Floats) -> Floats:
-    """Return the weight of each mean in a least-squares slope over attempts: (..., groups) -> (..., groups).
-
-    Parameters
-    ----------
-    sizes
-        (..., groups) number of attempts.
-    numbers
-        (groups,) number of each group.
-    """
-    mean = ratio((sizes * numbers).sum(axis=-1), sizes.sum(axis=-1))
-    deviations = numbers - mean[..., None]
-    squares = (sizes * deviations**2).sum(axis=-1)
-    return np.nan_to_num(ratio(sizes * deviations, squares[..., None]))
-
-
-def _weighted_variance(sums: Floats, sizes: Floats) -> Floats:
-    """Return the weighted sum of squared deviations of the group means from their common mean.
-
-    For rates it is proportional to the chi-squared statistic. The shapes are (..., groups) -> (...).
-    """
-    total = ratio(sums.sum(axis=-1), sizes.sum(axis=-1))
-    deviations = np.nan_to_num(ratio(sums, sizes) - total[..., None])
-    variance: Floats = (sizes * deviations**2).sum(axis=-1)
-    return variance
