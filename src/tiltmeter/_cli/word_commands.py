@@ -26,7 +26,9 @@ def explain(
         return
     entry = reports.word_of(word)
     if entry is None:
-        check_known(word, reports.known_names(), f"explain has no word {word!r}")
+        check_known(
+            word, reports.known_names(), f"explain has no word {word!r}", "; tiltmeter explain lists them"
+        )
         return
     reports.print_text(f"{entry.words}: {entry.meaning}.", always=True)
     if entry.see is not None:
