@@ -155,9 +155,11 @@ def _difference(
         sides.append(f"{more} {listed(higher)}")
     if lower:
         sides.append(f"{less} {listed(lower)}")
+    is_long = max(len(higher), len(lower)) > LISTED_GROUPS
+    both = (", and " if is_long else " and ").join(sides)
     if is_sentiment:
-        return f"{' and '.join(sides)} than about the other groups"
-    return f"{row['words']} is {' and '.join(sides)} than for the other groups"
+        return f"{both} than about the other groups"
+    return f"{row['words']} is {both} than for the other groups"
 
 
 def _relative_difference(
