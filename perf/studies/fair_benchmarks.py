@@ -262,7 +262,7 @@ def claims_of_bias(blocks: Sequence[Block]) -> list[str]:
 
 def marks_of_groups(blocks: Sequence[Block]) -> dict[str, int]:
     """Return the groups that the first screen calls different from the others: 1 for higher, -1 for lower."""
-    signs = {"higher than the others'": 1, "lower than the others'": -1}
+    signs = {"higher": 1, "lower": -1}
     marks = {}
     for block in blocks:
         if isinstance(block, Intervals) and "about each group" in block.title:

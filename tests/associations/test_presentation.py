@@ -144,7 +144,7 @@ def test_a_report_begins_with_counts_of_groups_and_the_strongest_associations() 
     assert report[1] == head
     assert head.text.startswith("m: 21 associated concepts found. Strongest: male → calm")
     expected = (
-        "The difference is 50 points (95% interval 45 to 55, widened for selection). "
+        "The difference for “calm” is 50 points (95% interval 45 to 55, widened for selection). "
         "By chance, 0.5 associations would be found"
     )
     assert head.detail.startswith(expected)

@@ -50,12 +50,15 @@ def test_a_planted_tone_is_stated_only_of_the_right_country_in_the_right_directi
     marks: dict[str, str], expected: bool
 ) -> None:
     groups = ("Japan", "France", "Turkey")
-    values = [f"{marks[group]} than the others'" if group in marks else None for group in groups]
+    values = [marks.get(group) for group in groups]
     rows = [IntervalRow("", group, 0.0, -1.0, 1.0) for group in groups]
     blocks: list[Block] = [
         Headline("m: more positive about Japan than about the other groups"),
         Intervals(
-            "Mean of sentiment in the answers about each group", rows, 0.95, [Column("the mean is", values)]
+            "Mean of sentiment in the answers about each group",
+            rows,
+            0.95,
+            [Column("compared with the others", values)],
         ),
     ]
     planted = {"Japan": 1.0, "France": 0.0, "Turkey": -1.0}

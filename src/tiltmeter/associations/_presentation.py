@@ -381,10 +381,11 @@ def _headline(
             f"These are {count:,.0f} associations, as some concepts have several groups or locations."
         )
     by_chance = f"{total['null_value']:.1f}" if total["null_value"] >= 0.05 else "fewer than 0.1"
-    details.append(
-        f"By chance, {by_chance} associations would be found (groups shuffled, p = {total['p']:.2g}). {texts}"
-    )
-    return Headline(text, " ".join(details), model=total["model"])
+    if count:
+        details.append(
+            f"By chance, {by_chance} associations would be found (groups shuffled, p = {total['p']:.2g})."
+        )
+    return Headline(text, " ".join([*details, texts]), model=total["model"])
 
 
 def _texts(total: Mapping[str, Any]) -> str:
@@ -415,7 +416,7 @@ def _difference(association: Mapping[str, Any]) -> str:
     value = quantity(association["estimate"], low, high, unit)
     ends = interval(low, high, unit)
     name = interval_at(association["level"])
-    return f"The difference is {value} ({name} {ends}, widened for selection)."
+    return f"The difference for “{association['said']}” is {value} ({name} {ends}, widened for selection)."
 
 
 def _descriptions(missing: DataFrame) -> str:

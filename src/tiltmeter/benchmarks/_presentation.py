@@ -286,9 +286,9 @@ def _direction_column(groups: DataFrame) -> list[Column]:
     """Return a column that says which groups differ from the others; none if no group does."""
     if not groups["from_others"].count():
         return []
-    higher = when(col.from_others > 0).then(lit("higher than the others'"))
-    direction = higher.when(col.from_others < 0).then(lit("lower than the others'"))
-    return [Column("the mean is", groups.select(direction).to_series().to_list())]
+    higher = when(col.from_others > 0).then(lit("higher"))
+    direction = higher.when(col.from_others < 0).then(lit("lower"))
+    return [Column("compared with the others", groups.select(direction).to_series().to_list())]
 
 
 def _pair(report: _Report) -> Iterator[Block]:

@@ -164,6 +164,9 @@ def _by_tests(graded: Sequence[Row], biased: Sequence[Row], of_tests: str) -> st
         clauses = [f"bias in {len(biased)} of {of_tests}", f"critical or worse in {severe}"]
     else:
         clauses = [f"bias in {len(biased)} of {of_tests}", "in none certainly critical"]
+    of_undecided_size = sum(row["mark"] == UNDECIDED for row in biased)
+    if of_undecided_size:
+        clauses.append(f"of undecided size in {of_undecided_size}")
     if biased:
         clauses += [f"{clause} more" for clause in slight]
     if unsure:
