@@ -9,6 +9,8 @@ import math
 
 PRECISE = 0.02
 """Half-width of an interval below which a decimal is shown."""
+MOST_DECIMALS = 3
+"""Number of decimals of a percentage that is nearly 0."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -94,6 +96,9 @@ def interval(low: float | None, high: float | None, unit: str = "") -> str:
 
 
 def _end_in_percent(end: float, digits: int) -> str:
-    """Return an end of an interval in percent, with a decimal instead of being rounded to 0."""
-    is_rounded_to_zero = end != 0 and round(100 * end, digits) == 0
-    return in_percent(end, 1 if is_rounded_to_zero else digits)
+    """Return an end of an interval in percent, with the decimals that show that it is not 0."""
+    percent = 100 * end
+    for decimals in range(digits, MOST_DECIMALS + 1):
+        if round(percent, decimals) != 0:
+            return number(percent, decimals)
+    return number(percent, digits)

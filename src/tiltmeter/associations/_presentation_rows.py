@@ -124,8 +124,8 @@ def numbers_of(rows: DataFrame) -> list[Column]:
     ]
     if levels.len() > 1:
         percents = [None if level is None else confidence(level) for level in rows["level"]]
-        columns.append(Column("level", percents, "quantity"))
-    columns.append(Column.of(rows, "q", kind="probability"))
+        columns.append(Column("level", percents, "quantity", rank=2))
+    columns.append(Column.of(rows, "q", kind="probability", rank=1))
     return columns
 
 

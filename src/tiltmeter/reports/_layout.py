@@ -136,7 +136,7 @@ def print_table(columns: Sequence[TextColumn], *, title: str | None = None, lead
     """
     out = console()
     if title is not None:
-        _line(out, styled(title, "italic"))
+        print_text(title, always=True, style="italic")
     for above in (0, lead):
         indent = _INDENT if above else 0
         fitting = _fitting(columns[above:], out.width - indent)

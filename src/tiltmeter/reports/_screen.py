@@ -14,6 +14,8 @@ from tiltmeter.reports._words import counted_marks, table_of
 
 MOST_MODELS: Final = 5
 """Number of models with a headline."""
+MOST_DETAILED: Final = 3
+"""Number of models up to which the first headline, that of the worst model, has its detail."""
 MOST_ROWS: Final = 5
 """Number of rows of the table."""
 LAST_ROWS: Final = 2
@@ -54,8 +56,9 @@ def print_screen(
         if isinstance(block, Callout):
             print_text(f"note: {block.text}", always=True)
     headlines = [block for block in blocks if isinstance(block, Headline)]
-    for headline in headlines[:MOST_MODELS]:
-        _print_headline(headline, is_only=len(headlines) == 1)
+    for place, headline in enumerate(headlines[:MOST_MODELS]):
+        is_worst_of_few = place == 0 and len(headlines) <= MOST_DETAILED
+        _print_headline(headline, is_detailed=is_worst_of_few, is_only=len(headlines) == 1)
     if len(headlines) > MOST_MODELS:
         print_text(f"{len(headlines) - MOST_MODELS} more models: see the report.", always=True)
     print_text("", always=True)
@@ -67,15 +70,19 @@ def print_screen(
         if isinstance(block, Callout):
             print_text(f"note: {block.text}", always=True)
     width = max(len(name) for name, _ in places)
-    for name, place in places:
-        print(f"{name:<{width}}  {printable(place, one_line=True)}")
+    for name, location in places:
+        print(f"{name:<{width}}  {printable(location, one_line=True)}")
 
 
-def _print_headline(headline: Headline, *, is_only: bool) -> None:
-    """Print a headline; that of an only model with its detail."""
+def _print_headline(headline: Headline, *, is_detailed: bool, is_only: bool) -> None:
+    """Print a headline with its detail; that of an only model also with the number of each mark."""
     print_text(f"{headline.text}.", style="bold", always=True)
+    sentences = []
+    if is_detailed:
+        sentences.append(headline.detail)
     if is_only:
-        sentences = [headline.detail, counted_marks(headline.marks)]
+        sentences.append(counted_marks(headline.marks))
+    if any(sentences):
         print_text(" ".join(filter(None, sentences)), always=True)
 
 
