@@ -70,8 +70,10 @@ DISPARITY_COLUMNS: Mapping[str, tuple[str, Kind, int]] = {
     "answered": ("answered", "percent", 4),
 }
 """Columns of a table of disparities: title, kind and rank."""
-MOST_KEYS: Final = 6
-"""Maximum number of key rows whose table and heat map are not in details."""
+MOST_KEYS: Final = 15
+"""Maximum number of key rows whose table is not in details."""
+MOST_OF_FEW_CONDITIONS: Final = 6
+"""Maximum number of key rows for which the heat map of groups and conditions is not in details."""
 MOST: Final = 40
 """Maximum number of rows of a table of further measures."""
 WIDEST: Final = 24
@@ -320,13 +322,17 @@ def _key_numbers(report: _Report) -> Iterator[Block]:
     if is_calibrated:  # the measured values are among the details of the feature
         first = first.filter("calibrated")
     means = report.numbers.filter("calibrated") if is_calibrated else report.measured
-    tables: list[Block] = [_disparity_table(title, keys, " ".join(notes))]
-    tables += [_heatmap(means, feature) for feature in report.features[:1]]
+    table = _disparity_table(title, keys, " ".join(notes))
+    maps = [_heatmap(means, feature) for feature in report.features[:1]]
     yield _intervals(report, "Range of means", "range", first, 0.0)
     if keys.height > MOST_KEYS:
-        yield Details(f"{title}: all {keys.height} features and conditions", tables)
+        yield Details(f"{title}: all {keys.height} features and conditions", [table])
     else:
-        yield from tables
+        yield table
+    if keys.height > MOST_OF_FEW_CONDITIONS:
+        yield Details("Means of each group under each condition", maps)
+    else:
+        yield from maps
 
 
 def _explanations(report: _Report) -> Iterator[Block]:
