@@ -22,7 +22,7 @@ LAST_ROWS: Final = 2
 """How many of them are the last ones of a ranking."""
 MOST_PROBLEMS: Final = 3
 """Number of sentences about what is missing."""
-MOST_OF_PROBLEM: Final = 400
+MOST_OF_PROBLEM: Final = 600
 """Number of characters of each of them."""
 
 
