@@ -52,18 +52,12 @@ class GroupDifference(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupSample(GroupMeans):
-    """Sums and numbers of attempts of each item and group.
+    """Sums and numbers of attempts of each item and group, whose means are compared.
 
     Parameters
     ----------
-    sums
-        (items, groups) sum of the values of the attempts: the number of successes if the outcome is a rate.
-    sizes
-        (items, groups) number of attempts; 0 where an item has none of a group.
-    clusters
-        The clusters that the items belong to, if those are samples as well.
-    is_rate
-        Whether the values are 0 and 1, so that the mean of a group is a rate.
+    sums, sizes, clusters, is_rate
+        See GroupMeans.
     seed
         Seed of the permutations.
 
