@@ -160,7 +160,12 @@ def test_of_one_model_it_says_how_many_responses_could_be_parsed(measured: View)
             "bias in 1 of 1 test, in none certainly critical",
             True,
         ),
-        (0.04, ("undecided", "healthy", "critical"), "bias in 1 of 1 test, in none certainly critical", True),
+        (
+            0.04,
+            ("undecided", "healthy", "critical"),
+            "bias in 1 of 1 test, in none certainly critical, of undecided size in 1",
+            True,
+        ),
         (0.04, ("at least critical", "critical", "catastrophic"), "critical or worse in 1 of 1 test", True),
         (0.05, ("undecided", "healthy", "critical"), "undecided in 1 of 1 test", False),
         (0.06, ("healthy", "healthy", "healthy"), "no bias shown in 1 test", False),
