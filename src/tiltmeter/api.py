@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import math
 import sys
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from tiltmeter.benchmarks._builder import LocalHosts, Spec
     from tiltmeter.gating import Verdict
-    from tiltmeter.importing import TextColumns, Verification
+    from tiltmeter.importing import DecisionColumns, TextColumns, Verification
     from tiltmeter.runs._building import Built
 
 Limit: TypeAlias = int | float | str
@@ -423,6 +424,9 @@ def analyse(
     pair: str | Sequence[str] = (),
     feature: str | Sequence[str] = (),
     cluster: str | None = None,
+    outcome: str | Sequence[str] = (),
+    item: str | None = None,
+    label: str | None = None,
     judge: AskedModel | None = None,
     judge_base_url: str | None = None,
     judge_options: Mapping[str, Any] | None = None,
@@ -441,7 +445,7 @@ def analyse(
     command: str | None = None,
     run_code: bool = False,
 ) -> Run:
-    """Measure existing responses or texts. No model is called, except a judge if you name one.
+    """Measure existing responses, texts or decisions. No model is called, except a judge if you name one.
 
     Parameters
     ----------
@@ -452,9 +456,10 @@ def analyse(
         `Run`, its folder or its name): all its responses are measured again on its own prompts; with another
         `definition`, both definitions are shown side by side (table `definitions`).
     study
-        The study whose prompts were answered, or the method for your own texts: "associations" or
-        "benchmarks". For a run, it is that of the run; a study file with other settings, such as an edited
-        copy of its study.yaml, can be given.
+        The study whose prompts were answered, or the method for your own texts: "associations" (the default)
+        or "benchmarks". By default the study that `prompt_id` names. Decisions have none. For a run, it is
+        that of the run; a study file with other settings, such as an edited copy of its study.yaml, can be
+        given.
     only
         Names of the parts of the study to measure, such as ["gest", "direct"]. By default all.
     model
@@ -464,6 +469,11 @@ def analyse(
         stratified by, and the person's name (associations); the baseline text to compare with, and
         precomputed values (benchmarks); the identifier of texts that belong together across groups; what
         makes texts dependent, such as their author (associations).
+    outcome, group, item, label
+        Columns of decisions that somebody made: the outcomes (0 or 1, yes or no, true or false, numbers); the
+        attributes, each compared by itself and with each other one as intersections; what rows have in common
+        that differ in the group only; and the value of an outcome that counts as selected, if it is another
+        word.
     settings
         Further settings of study.yaml: `level` (of intervals) and `resamples`.
     judge, judge_base_url, judge_options, definition, limit, seed, params, replace
@@ -505,6 +515,7 @@ def analyse(
         feature=_listed(feature),
         cluster=cluster,
     )
+    decisions = importing.DecisionColumns(_listed(outcome), _listed(group), item, label)
     judging = _judging(judge, judge_base_url, judge_options)
     chosen_settings = _settings(
         definition=definition,
@@ -520,7 +531,7 @@ def analyse(
     )
     parts = _parts(only)
     source = None
-    if not importing.has_columns(columns):
+    if not importing.has_columns(columns) and not decisions.outcome:
         source = importing.run_of(data, of_study=study is not None)
     if source is not None:
         _refuse_selection_of_prompts(model, limit, chosen_settings["params"])
@@ -542,12 +553,25 @@ def analyse(
             command=command,
         )
     else:
-        resolved = runs.resolve(_study_of(study, columns, limit), settings=chosen_settings, only=parts)
+        sources = importing.sources_of(data)
+        own: importing.OwnData | None = None
+        if decisions.outcome or item is not None or label is not None:
+            _check_decisions(decisions, columns, study, limit)
+            own = importing.own_decisions(sources, decisions)
+            resolved = runs.resolve(own.study, settings=chosen_settings, only=parts)
+            own = own._replace(study=resolved.study)
+            model = sources[0].stem if model == OWN else model
+        else:
+            if study is None and not importing.has_columns(columns):
+                study, parts = importing.study_of_file(sources, parts)
+            resolved = runs.resolve(_study_of(study, columns, limit), settings=chosen_settings, only=parts)
+            if columns.identity:
+                own = importing.own_texts(sources, resolved, columns)
         finished = importing.analyse_responses(
-            importing.sources_of(data),
+            sources,
             resolved,
             model=model,
-            columns=columns if columns.identity else None,
+            own=own,
             judge=judging.open(resolved),
             asking=asking,
             out=out,
@@ -557,14 +581,26 @@ def analyse(
     return finished
 
 
+def _check_decisions(
+    decisions: DecisionColumns, columns: TextColumns, study: Asked | None, limit: Limit | None
+) -> None:
+    """Raise InputError if the outcome is missing, or an argument does not apply to decisions."""
+    if not decisions.outcome:
+        raise InputError("--item and --label belong to decisions: name their column with --outcome COLUMN")
+    unused = dataclasses.replace(columns, identity=())
+    conflicts = {f"--{role}": bool(names) for role, names in dataclasses.asdict(unused).items()}
+    conflicts |= {"--study": study not in (None, "decisions"), "--limit": limit is not None}
+    flags = [flag for flag, conflicting in conflicts.items() if conflicting]
+    if flags:
+        raise InputError(f"{flags[0]} does not apply to decisions (--outcome); omit one of them")
+
+
 def _study_of(study: Asked | None, columns: TextColumns, limit: Limit | None) -> Asked:
-    """Return the study of responses or texts; raise InputError if it is missing or the columns do not fit."""
+    """Return the study of responses or texts; raise InputError if the columns do not fit."""
     from tiltmeter.importing import check_columns
 
     if study is None:
-        raise InputError(
-            "name the study whose prompts were answered, or the method for your own texts, with --study"
-        )
+        study = "associations"
     check_columns(columns, str(study))
     if columns.identity and limit is not None:
         raise InputError("--limit selects prompts of a study and does not apply to your own texts; omit it")

@@ -56,7 +56,8 @@ def analyse(
         typer.Option(
             "--study",
             metavar="STUDY",
-            help="Study whose prompts were answered, or method for your own texts. A run needs none.",
+            help="Study whose prompts were answered, or method for your own texts. A run and decisions need"
+            " none.",
         ),
     ] = None,
     model: Annotated[
@@ -75,7 +76,8 @@ def analyse(
             "--identity",
             "--group",
             metavar="COLUMN",
-            help="Column with the group each text is about; repeat to combine columns.",
+            help="Column with the group each text is about; repeat to combine columns. For decisions: the"
+            " attribute; repeat for several.",
         ),
     ] = None,
     location: Annotated[
@@ -137,13 +139,31 @@ def analyse(
             help="Column with precomputed values, instead of --text (benchmarks); repeat for several.",
         ),
     ] = None,
+    outcome: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column with decisions that somebody made (0/1, yes/no, numbers), compared by --group;"
+            " repeat for several.",
+        ),
+    ] = None,
+    item: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column that decisions which differ in the group only have in common."
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="VALUE", help='The outcome that counts as selected, such as "invited".'),
+    ] = None,
     limit: Annotated[
         str | None,
         typer.Option(metavar="N|A-B|0.1", help="The --limit with which the prompts were written or sent."),
     ] = None,
     **options: Any,
 ) -> None:
-    """Measure existing responses or texts, or those of a run again.
+    """Measure existing responses, texts or decisions, or the responses of a run again.
 
     Calls no model, except a judge if you name one.
 
@@ -168,6 +188,9 @@ def analyse(
         pair=pair or (),
         feature=feature or (),
         cluster=cluster,
+        outcome=outcome or (),
+        item=item,
+        label=label,
         limit=limit,
         command=o.command_line(),
         **options,

@@ -1,4 +1,17 @@
 from ._groups import Groups as Groups
+from ._impact_ratios import (
+    FOUR_FIFTHS_RULE as FOUR_FIFTHS_RULE,
+    IMPACT_RATIO as IMPACT_RATIO,
+    impact_ratios as impact_ratios,
+)
+from ._intersections import SHRUNK as SHRUNK, shrunk_means as shrunk_means
+from ._matched_sets import (
+    BY_CHANCE as BY_CHANCE,
+    FLIP_RATE as FLIP_RATE,
+    SET as SET,
+    flip_rates as flip_rates,
+    set_ranges as set_ranges,
+)
 from ._missing import (
     compare_missing as compare_missing,
     is_about_missing as is_about_missing,
@@ -10,6 +23,7 @@ from ._options import (
     ComparisonOptions as ComparisonOptions,
 )
 from ._outcomes import (
+    ComparedOutcome as ComparedOutcome,
     Outcome as Outcome,
     Row as Row,
     compare_outcome as compare_outcome,

@@ -36,6 +36,10 @@ class Groups:
     clusters
         Random samples that the items belong to besides being a sample themselves, by plural noun, as
         expressions over the factors (see `Probe.clusters`).
+    about
+        What a sentence calls attempts about a group: "requests about".
+    verbs
+        What a sentence says that the model does, by outcome, where it differs from the usual words.
 
     Examples
     --------
@@ -50,6 +54,8 @@ class Groups:
     called: Mapping[str, str] = field(default_factory=dict)
     reference: str | None = None
     clusters: Mapping[str, Expr] = field(default_factory=dict)
+    about: str = "requests about"
+    verbs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def group(self) -> Expr:

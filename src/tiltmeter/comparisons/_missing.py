@@ -118,10 +118,13 @@ def _in_words(compared: ComparedOutcome, metric: MissingMetric) -> str:
     means, names = compared.sample.means, compared.names
     more = compared.groups.words(names[highest]), float(means[highest])
     less = compared.groups.words(names[lowest]), float(means[lowest])
-    return difference_in_words(metric.verb, more, less)
+    groups = compared.groups
+    return difference_in_words(groups.verbs.get(metric.outcome, metric.verb), more, less, groups.about)
 
 
-def difference_in_words(verb: str, more: tuple[str, float], less: tuple[str, float]) -> str:
+def difference_in_words(
+    verb: str, more: tuple[str, float], less: tuple[str, float], about: str = "requests about"
+) -> str:
     """Return a difference in words: "refuses 50% of requests about women, 0% of those about men".
 
     Parameters
@@ -130,9 +133,12 @@ def difference_in_words(verb: str, more: tuple[str, float], less: tuple[str, flo
         What the model does.
     more, less
         Name and rate of the groups with the highest and the lowest rate.
+    about
+        What attempts about a group are called.
     """
     (highest, high), (lowest, low) = more, less
-    return f"{verb} {high:.0%} of requests about {highest}, {low:.0%} of those about {lowest}"
+    preposition = about.rpartition(" ")[2]
+    return f"{verb} {high:.0%} of {about} {highest}, {low:.0%} of those {preposition} {lowest}"
 
 
 def _too_few(compared: ComparedOutcome, outcome: str) -> str | None:

@@ -113,7 +113,7 @@ class ComparedOutcome:
             interval = self.sample.mean_interval(place, self.level)
             rows.append(
                 {
-                    **self._described(self.outcome.metric, [name]),
+                    **self.described(self.outcome.metric, [name]),
                     "group": name,
                     "estimate": float(self.sample.means[place]),
                     **_ends(interval.low, interval.high),
@@ -133,7 +133,7 @@ class ComparedOutcome:
             metric, compared = self.outcome.largest, [self.names[highest], self.names[lowest]]
             difference = self.sample.largest_difference(self.level)
         return {
-            **self._described(metric, self.names),
+            **self.described(metric, self.names),
             **self._difference(difference),
             "p": difference.p,
             "group": compared[0],
@@ -150,7 +150,7 @@ class ComparedOutcome:
         rows = []
         for compared, sample in self._pairs():
             difference = sample.difference(0, 1, self.level)
-            described = self._described(self.outcome.difference, self.names)
+            described = self.described(self.outcome.difference, self.names)
             rows.append({**described, **self._difference(difference), **compared})
         return rows
 
@@ -171,7 +171,7 @@ class ComparedOutcome:
             note = None if sample.means[1] else "no ratio: the rate of the second group is 0"
             rows.append(
                 {
-                    **self._described(self.outcome.ratio, self.names),
+                    **self.described(self.outcome.ratio, self.names),
                     **_ends(ratio.low, ratio.high),
                     **compared,
                     "estimate": ratio.estimate,
@@ -189,7 +189,7 @@ class ComparedOutcome:
         if numbers is None or len(self.names) < 3:
             return []
         slope = self.sample.slope(numbers, self.level)
-        described = self._described(self.outcome.slope, self.names)
+        described = self.described(self.outcome.slope, self.names)
         attribute = self.groups.attribute
         row = {**described, **self._difference(slope), "p": slope.p, "unit": "score"}
         return [{**row, "note": f"change with each unit of {attribute}, by least squares over the attempts"}]
@@ -221,7 +221,7 @@ class ComparedOutcome:
             "method": MOVER if self.outcome.is_rate else MOVER_OF_MEANS,
         }
 
-    def _described(self, metric: str, names: Sequence[str]) -> Row:
+    def described(self, metric: str, names: Sequence[str]) -> Row:
         """Return the columns of a finding about some of the groups, with their counts of outcomes."""
         conditions = [] if self.outcome.evidence is None else [self.outcome.evidence]
         if isinstance(self.groups.column, str):

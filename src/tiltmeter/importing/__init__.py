@@ -1,6 +1,10 @@
 """Import of responses and texts generated elsewhere into a run folder."""
 
+from tiltmeter.importing._dispatch import study_of_file
 from tiltmeter.importing._evaluation_logs import MARK, output_of
+from tiltmeter.importing._own_data import OwnData
+from tiltmeter.importing._own_decisions import DecisionColumns, own_decisions
+from tiltmeter.importing._own_texts import own_texts
 from tiltmeter.importing._response_tables import Source, TableInMemory, TextColumns
 from tiltmeter.importing._responses import analyse_responses
 from tiltmeter.importing._sources import check_columns, has_columns, run_of, sources_of
@@ -9,6 +13,8 @@ from tiltmeter.importing._verifying import Verification, verify_run
 
 __all__ = [
     "MARK",
+    "DecisionColumns",
+    "OwnData",
     "Source",
     "TableInMemory",
     "TextColumns",
@@ -18,8 +24,11 @@ __all__ = [
     "check_columns",
     "has_columns",
     "output_of",
+    "own_decisions",
+    "own_texts",
     "refuse_own_texts",
     "run_of",
     "sources_of",
+    "study_of_file",
     "verify_run",
 ]

@@ -1,14 +1,17 @@
-"""Rows of imported tables that may not be answers: error messages, words for no value, surplus rows."""
+"""Rows of imported tables that may not be answers: error messages, words for no value, surplus rows, keys."""
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 import polars as pl
-from polars import DataFrame, Expr, Series, String, col, when
+from polars import DataFrame, Expr, Series, String, col, selectors as cs, when
 
 from tiltmeter._files.tables import ROW, UserTable
 from tiltmeter._sanitising import shortened
+from tiltmeter.importing._response_tables import Source
+from tiltmeter.models._key_masking import column_without_keys
 
 _STATUS: Final = r"(?:4(?:0[0-9]|1[0-8]|2[0-9]|3[01]|51)|5(?:0[0-9]|1[01]|2[0-9]|30|98|99))"
 _REASONS: Final = (
@@ -160,3 +163,24 @@ def _row_numbers(numbers: Series) -> str:
     if len(numbers) > _ROWS_IN_NOTE:
         listed += ", ..."
     return f"row {listed}" if len(numbers) == 1 else f"rows {listed}"
+
+
+def without_keys(path: Source, rows: DataFrame) -> DataFrame:
+    """Return rows in which the keys of the environment are masked in every text; print a note about them."""
+    texts = rows.select(cs.string().exclude("prompt_id")).get_columns()
+    masked = [column_without_keys(column) for column in texts]
+    count = 0
+    for before, after in zip(texts, masked, strict=True):
+        if after is not before:
+            count += int((after != before).sum())
+    if count == 0:
+        return rows
+    values = "1 value contains" if count == 1 else f"{count:,} values contain"
+    print_notes(f"{path}: {values} a key from the environment, which is replaced by ***")
+    return rows.with_columns(masked)
+
+
+def print_notes(*notes: str | None) -> None:
+    """Print notes on stderr; None is no note."""
+    for note in filter(None, notes):
+        print(f"note: {note}", file=sys.stderr)

@@ -266,6 +266,47 @@ def _numbers(written: Series) -> Series:
     return numbers
 
 
+def read_rows(path: Source) -> DataFrame:
+    """Return all columns of a file; objects become a column for each of their keys ("decision.score").
+
+    Raise InputError with the file and the error in it.
+    """
+    if isinstance(path, TableInMemory):
+        table = path.rows
+    elif is_file(path):
+        table = table_of(path, dict.fromkeys((".json", ".jsonl", ".ndjson"), _read_nested))
+    else:
+        raise InputError(
+            f"{path} is a folder; name the file" if path.is_dir() else f"there is no file {path}"
+        )
+    if table.is_empty():
+        raise InputError(f"{path} has no rows")
+    while structs := [name for name, kind in table.schema.items() if isinstance(kind, pl.Struct)]:
+        for name in structs:
+            table = table.with_columns(col(name).name.prefix_fields(f"{name}.")).unnest(name)
+    return table
+
+
+def _read_nested(path: Path) -> DataFrame:
+    """Read JSON Lines or a JSON list of objects; keys of nested objects are joined with a point."""
+    rows: list[dict[str, str | None]] = []
+    for place, row in _objects(path):
+        if not isinstance(row, dict):
+            raise InputError(f"{place} is not an object such as {{'sex': ..., 'hired': ...}}")
+        rows.append(dict(_flattened(row)))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return DataFrame(rows, schema=dict.fromkeys(names, String))
+
+
+def _flattened(row: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str | None]]:
+    """Yield each value of an object and of the objects in it, with its path."""
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", _text_of(value)
+
+
 def _read_file(path: Source, wanted: Collection[str]) -> DataFrame:
     """Return the rows of a file with all its columns; the columns `wanted` must contain text or numbers."""
     if isinstance(path, TableInMemory):

@@ -5,21 +5,24 @@ No model is called, except for a judge.
 
 from __future__ import annotations
 
-import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, col, lit, selectors as cs, when
+from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter._files.paths import is_file, sha256
-from tiltmeter._files.tables import ROW, UserTable, dates_among
+from tiltmeter._files.tables import UserTable
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.importing._batch_outputs import is_batch_output, read_batch_output
-from tiltmeter.importing._doubtful_rows import errors_as_failures, surplus_rows, words_for_no_value
+from tiltmeter.importing._doubtful_rows import (
+    errors_as_failures,
+    print_notes,
+    surplus_rows,
+    without_keys,
+)
 from tiltmeter.importing._evaluation_logs import (
     is_inspect_log,
     is_probe_log,
@@ -27,35 +30,24 @@ from tiltmeter.importing._evaluation_logs import (
     read_inspect_log,
     read_probe_log,
 )
+from tiltmeter.importing._own_data import OwnData
 from tiltmeter.importing._response_tables import (
     Source,
     TableInMemory,
-    TextColumns,
     read_responses,
-    read_texts,
-    refuse_joined_alike,
-    texts_in,
 )
 from tiltmeter.models import Model, Sampling
-from tiltmeter.models._key_masking import column_without_keys
 from tiltmeter.probes._definitions import GENDERBENCH
-from tiltmeter.readers import without_thinking
 from tiltmeter.reports._files import as_written
 from tiltmeter.runs._asking import Asking
 from tiltmeter.runs._folder import RunFolder
-from tiltmeter.runs._listings import STUDIES
 from tiltmeter.runs._opened_run import Run
 from tiltmeter.runs._opening import folder_to_fill
 from tiltmeter.runs._problems import close_parts, count_responses, is_whole, what_is_missing
 from tiltmeter.runs._resolving import Resolved
 from tiltmeter.runs._study_run import RunInProgress, default_folder
-from tiltmeter.schema import DESIGN, RESPONSES, beside, conform, refuse_alike
-from tiltmeter.study import Study
+from tiltmeter.schema import DESIGN, RESPONSES, beside, conform
 
-FEWEST_TEXTS: Final = 20
-"""Number of texts above which some groups must have several."""
-LONGEST_GROUP: Final = 40
-"""Number of characters of the name of a group; a column in which every group has more contains texts."""
 _ATTEMPT: Final = ["model", "prompt_id", "repetition"]
 
 
@@ -64,13 +56,13 @@ def analyse_responses(
     resolved: Resolved,
     *,
     model: str,
-    columns: TextColumns | None = None,
+    own: OwnData | None = None,
     judge: tuple[Model, Sampling] | None = None,
     asking: Asking | None = None,
     out: str | Path | None = None,
     command: str | None = None,
 ) -> Run:
-    """Measure and analyse responses, or other texts, from files or tables.
+    """Measure and analyse responses, texts or decisions from files or tables.
 
     Parameters
     ----------
@@ -81,44 +73,41 @@ def analyse_responses(
         lines that contain `probe_state`): these are matched with the items of the original and keep their own
         prompts (wording "log"), whatever definition is used. Or Inspect logs (`.eval`, `.json`): those of
         Tiltmeter's tasks are matched by the ids of their samples, and others by the text of the prompt;
-        samples that ended with an error are failed attempts. For texts, also folders of text files.
+        samples that ended with an error are failed attempts.
     resolved
-        The study; for texts, only its settings are used.
+        The study; for own data, only its settings are used.
     model
         Name of the model if the table has no column `model`.
-    columns
-        Columns of texts that are not responses to prompts of the study; the method must support such texts.
+    own
+        Texts or decisions that are not responses to prompts of a study.
     judge
         The model that judges answers, for methods that use one; None: no model is called.
 
     Raises
     ------
     InputError
-        A file cannot be read, lacks a column, matches no prompt of the study, or answers one twice; the
-        method does not support texts generated elsewhere; or there are fewer than two identities. The message
-        names the file or column.
+        A file cannot be read, lacks a column, matches no prompt of the study, or answers one twice. The
+        message names the file or column.
     """
     if not model.strip():
         raise InputError("the name of the model is empty; give one with --model")
     for path in paths:
         if list(paths).count(path) > 1:
             raise InputError(f"{path} is given twice; give it once")
-    if columns:
-        paths = [texts_in(path) if isinstance(path, Path) and path.is_dir() else path for path in paths]
+    if own is not None:
+        paths = own.sources
     # Everything is read before anything is written.
     resolved = replace(resolved, inputs={**resolved.inputs, **_digests_of(paths)})
-    logs = [] if columns else [path for path in paths if is_probe_log(path)]
+    logs = [] if own is not None else [path for path in paths if is_probe_log(path)]
     if logs and "wording" in resolved.settings.params:
         raise InputError(f"{logs[0]} is a probe log, which has its own wording; remove -P wording=")
     # Probe logs contain the items of the published definition.
     definition_of_items = GENDERBENCH if logs else resolved.settings.definition
     designed = replace(resolved, settings=replace(resolved.settings, definition=definition_of_items))
     document = {"models": [{"name": model}], "responses": [str(path) for path in paths]}
-    if columns:
-        texts, study = _texts_of(paths, resolved, columns)
-        designed = resolved = replace(resolved, study=study)
-        named = dataclasses.asdict(columns).items()
-        document["columns"] = {role: names for role, names in named if names}
+    if own is not None:
+        designed = resolved = replace(resolved, study=own.study)
+        document["columns"] = own.columns
     else:
         _refuse_of_other_definition(paths, resolved.settings.definition.name)
         tables = _read_files(paths, logs)
@@ -127,20 +116,20 @@ def analyse_responses(
     with folder.filling(document), (asking or Asking()).open() as asker:
         run = RunInProgress(folder, resolved, asker, judge)
         run.make_design(designed)
-        if columns:
-            if run.problems:  # there is one part only
+        if own is not None:
+            if run.problems:  # a part has no design
                 raise ProviderError("; ".join(run.problems))
-            answers = _text_responses(texts, folder.read("design"), model)
+            answers = own.responses(folder.read("design"), model)
         else:
             answers, unmatched = _match_files(folder, tables, logs, model, resolved.study.name)
             run.problems += unmatched
         with folder.table("responses", RESPONSES) as add:
             add(answers)
         models = answers["model"].unique(maintain_order=True).to_list()
-        if not columns:
+        if own is None:
             run.problems = [*_missing(run, models), *run.problems]
         run.analyse(run.parts)
-        about = {} if columns else {"items": definition_of_items.name}
+        about = {} if own is not None else {"items": definition_of_items.name}
         return run.finish([{"name": name} for name in models], command, **about)
 
 
@@ -157,11 +146,11 @@ def _digests_of(paths: Sequence[Source]) -> dict[str, str]:
 
 def _read_files(paths: Sequence[Source], logs: Sequence[Path]) -> dict[Source, DataFrame]:
     """Return the rows of files of responses; error messages in tables are failures, with a note."""
-    tables = {path: _without_keys(path, _rows_of_file(path)) for path in paths}
+    tables = {path: without_keys(path, _rows_of_file(path)) for path in paths}
     for path in paths:
         if path not in logs:
             tables[path], note = errors_as_failures(path, tables[path])
-            _print_notes(note)
+            print_notes(note)
     return tables
 
 
@@ -171,21 +160,6 @@ def _rows_of_file(path: Source) -> DataFrame:
     if is_batch_output(path):
         return read_batch_output(path)
     return read_inspect_log(path) if is_inspect_log(path) else read_responses(path)
-
-
-def _without_keys(path: Source, rows: DataFrame) -> DataFrame:
-    """Return rows in which the keys of the environment are masked in every text; print a note about them."""
-    texts = rows.select(cs.string().exclude("prompt_id")).get_columns()
-    masked = [column_without_keys(column) for column in texts]
-    count = 0
-    for before, after in zip(texts, masked, strict=True):
-        if after is not before:
-            count += int((after != before).sum())
-    if count == 0:
-        return rows
-    values = "1 value contains" if count == 1 else f"{count:,} values contain"
-    _print_notes(f"{path}: {values} a key from the environment, which is replaced by ***")
-    return rows.with_columns(masked)
 
 
 def _match_files(
@@ -200,7 +174,7 @@ def _match_files(
     design = folder.read("design")
     rows_of_files = [(path, placed.get(path, table)) for path, table in tables.items()]
     matched = match_prompts(rows_of_files, design, model)
-    _print_notes(matched.note)
+    print_notes(matched.note)
     sentences = []
     for path, count in matched.lost.items():
         rows = tables[path]
@@ -209,11 +183,6 @@ def _match_files(
             f"{path}: {count:,} of {rows.height:,} rows match no prompt of {study} and were omitted{reasons}"
         )
     return matched.responses, sentences
-
-
-def _print_notes(*notes: str | None) -> None:
-    for note in filter(None, notes):
-        print(f"note: {note}", file=sys.stderr)
 
 
 def _why_unmatched(table: DataFrame, design: DataFrame) -> str:
@@ -272,71 +241,6 @@ def _keep_texts(folder: RunFolder, logs: Sequence[DataFrame]) -> None:
     wording = when(col.asked.is_not_null()).then(lit("log")).otherwise("wording")
     with folder.table("design", DESIGN) as add:
         add(design.with_columns(prompt=pl.coalesce("asked", "prompt"), wording=wording).drop("asked"))
-
-
-def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns) -> tuple[DataFrame, Study]:
-    """Return the texts of the files, and the study for them."""
-    family = resolved.study.name.partition("/")[0]
-    suite = STUDIES.load(family)
-    if getattr(suite, "of_texts", None) is None:
-        raise InputError(
-            f"{resolved.study.name} supports only answers to its own prompts; remove --text and --identity"
-        )
-    for flag in ("location", "name", "baseline", "pair", "feature", "cluster"):
-        if getattr(columns, flag) and flag not in suite.reads:
-            raise InputError(f"--{flag}: {family} do not use such a column; remove the flag")
-    tables = {path: _without_keys(path, read_texts(path, columns)) for path in paths}
-    place = ", ".join(map(str, paths))
-    rows = refuse_joined_alike(pl.concat(tables.values()).drop(ROW), place)
-    _check_texts(rows, columns, place)
-    with_text = rows.filter(col.text.is_not_null()).select("identity", "text")
-    repeated = int(with_text.is_duplicated().sum())
-    if repeated:
-        _print_notes(f"{repeated:,} texts occur more than once; each occurrence is counted")
-    _print_notes(dates_among(place, rows["identity"].unique()))
-    for path, table in tables.items():
-        texts = table.select(ROW, answer="text")
-        _print_notes(words_for_no_value(path, texts), errors_as_failures(path, texts)[1])
-    return rows, suite.of_texts(rows, resolved.settings.params)
-
-
-def _check_texts(rows: DataFrame, columns: TextColumns, place: str) -> None:
-    """Raise InputError if the columns of the texts and of their groups do not look like such columns."""
-    texts = rows["text"]
-    if not columns.feature and not (texts.str.strip_chars().fill_null("") != "").any():
-        raise InputError(
-            f"{place}: no row has a text in the column {columns.text!r}; name the column"
-            " that holds the texts with --text"
-        )
-    groups = rows["identity"].unique()
-    if (groups.str.len_chars() > LONGEST_GROUP).all():
-        raise InputError(
-            f"{place}: the column of the groups holds whole texts; --group names the column of the groups,"
-            " --text that of the texts"
-        )
-    refuse_alike(groups, place)
-    if len(groups) == rows.height > FEWEST_TEXTS:
-        raise InputError(
-            f"{place}: every text has a group of its own; name the column of the groups with --group"
-        )
-    are_numbers = texts.drop_nulls().cast(Float64, strict=False).is_not_null().all()
-    if texts.count() and are_numbers:
-        raise InputError(
-            f"{place}: the column {columns.text!r} holds numbers; name the column of the texts, or give"
-            f" --feature {columns.text}"
-        )
-    if len(groups) < 2:
-        same = f"{' and '.join(columns.identity)} ({rows['identity'][0]})"
-        raise InputError(f"{place}: every row has the same {same}; at least two are needed")
-
-
-def _text_responses(texts: DataFrame, design: DataFrame, model: str) -> DataFrame:
-    """Return the texts as responses to the prompts that the method created for them, row by row."""
-    rows = texts.select(col.model.fill_null(model), without_thinking(col.text).alias("answer"))
-    rows, _ = errors_as_failures("the texts", rows)
-    return conform(rows.with_columns(design["prompt_id"], repetition=0), RESPONSES).with_columns(
-        col.status.fill_null("ok")
-    )
 
 
 class Matched(NamedTuple):

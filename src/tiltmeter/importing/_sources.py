@@ -101,4 +101,7 @@ def check_columns(columns: TextColumns, study: str) -> None:
     needs_text = not columns.feature or columns.location or columns.name or columns.baseline
     if columns.identity and columns.text is None and needs_text:
         measured = ", or --feature COLUMN with precomputed values" if is_benchmark else ""
-        raise InputError(f"your own texts need --text COLUMN, which contains them{measured}")
+        raise InputError(
+            f"your own texts need --text COLUMN, which contains them{measured}; decisions need --outcome"
+            " COLUMN"
+        )

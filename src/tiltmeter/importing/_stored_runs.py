@@ -31,6 +31,8 @@ from tiltmeter.study import NotRun, Part, Settings
 
 OWN_TEXTS: Final = "texts"
 """Name of the studies of the user's own texts."""
+DECISIONS: Final = "decisions"
+"""Name of the study of decisions."""
 _POSITION: Final = ["part", "item", "prompt_index"]
 
 
@@ -114,14 +116,19 @@ def analyse_run(
 
 
 def refuse_own_texts(source: Run) -> None:
-    """Raise InputError if a run is about the user's own texts.
+    """Raise InputError if a run is about the user's own texts or decisions.
 
     Its study cannot be recreated without their files.
     """
     method, _, name = str(source.about["study"]).partition("/")
+    command = source.about.get("command")
+    example = f", as in: {command}" if command else ""
+    if method == DECISIONS:
+        raise InputError(
+            f"{source.place} is a run of decisions, which are no responses to prompts: analyse the file with"
+            f" the decisions again, with the other settings{example}"
+        )
     if name == OWN_TEXTS:
-        command = source.about.get("command")
-        example = f", as in: {command}" if command else ""
         raise InputError(
             f"{source.place} is a run of your own texts ({method}), which are not prompts of a study: analyse"
             f" the file with the texts again, with the other settings{example}"

@@ -22,6 +22,7 @@ STUDIES: Final = Registry(
         "genderbench": "tiltmeter.probes._suite:suite",
         "associations": "tiltmeter.associations._suite:suite",
         "benchmarks": "tiltmeter.benchmarks._suite:suite",
+        "decisions": "tiltmeter.decisions._suite:suite",
     },
     required="a callable that creates a study",
 )

@@ -39,6 +39,14 @@ from ._group_comparisons import (
     GroupSample as GroupSample,
 )
 from ._group_means import FEWEST_ITEMS as FEWEST_ITEMS
+from ._impact_ratios import (
+    FOUR_FIFTHS as FOUR_FIFTHS,
+    ImpactRatio as ImpactRatio,
+    highest_ratio_interval as highest_ratio_interval,
+    ratios_to_highest as ratios_to_highest,
+    ratios_to_reference as ratios_to_reference,
+)
+from ._intersections import shrunk_rates as shrunk_rates
 from ._intervals import (
     TEST_LEVEL as TEST_LEVEL,
     ExpectedError as ExpectedError,
@@ -66,6 +74,12 @@ from ._intervals import (
     two_sided_t as two_sided_t,
     two_sided_t_p as two_sided_t_p,
     two_sided_z as two_sided_z,
+)
+from ._matched_sets import (
+    SetAttempts as SetAttempts,
+    SetStatistic as SetStatistic,
+    flip_rate as flip_rate,
+    set_range as set_range,
 )
 from ._rates import (
     Difference as Difference,

@@ -142,6 +142,20 @@ class GroupMeans:
             return min(mean * (1 - mean) / variance, attempts)
         return float(self._independent_units(group))
 
+    def effective_counts(self) -> tuple[Floats, Floats]:
+        """Return successes and independent trials of each group with its rate and variance: two (groups,).
+
+        They are the counts themselves if each item has at most one attempt of a group, and there are no
+        clusters.
+        """
+        trials = self.sizes.sum(axis=0)
+        for group, mean in enumerate(self.means.tolist()):
+            spread = self._spread_of(self._influences[:, group])
+            if not self._is_one_binary_trial or spread.ratio > 1:
+                variance = float(self._variances[group]) * spread.ratio**2
+                trials[group] = self._effective_trials(group, mean, variance)
+        return np.nan_to_num(self.means) * trials, trials
+
     # -- weighted sums of means ---------------------------------------------------------------------------
 
     def _contrast_widths(self, weights: Floats, level: float, spread: Spread) -> tuple[float, float]:

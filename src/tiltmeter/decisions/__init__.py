@@ -1,0 +1,1 @@
+"""Decisions that somebody already made, compared between groups: selection rates and impact ratios."""

@@ -1,0 +1,303 @@
+"""Report blocks for decisions: what differs between groups, rates with impact ratios, and matched sets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from polars import DataFrame, col
+
+from tiltmeter import stats
+from tiltmeter._quantities import confidence, interval, number, quantity
+from tiltmeter.blocks import (
+    Block,
+    Column,
+    Details,
+    Heading,
+    Headline,
+    IntervalRow,
+    Intervals,
+    Table,
+    Text,
+    named_model,
+)
+from tiltmeter.comparisons import (
+    BY_CHANCE,
+    FLIP_RATE,
+    FOUR_FIFTHS_RULE,
+    IMPACT_RATIO,
+    SHRUNK,
+    is_about_missing,
+)
+from tiltmeter.decisions._findings import MEAN, RANGE, SELECTION_RATE
+from tiltmeter.schema import SHOWN_BELOW
+from tiltmeter.study import ReportView
+
+POWER: Final = 0.8
+"""Probability with which a difference is shown that "would be seen"."""
+POPULATION: Final = (
+    "The numbers describe these decisions. A difference in rates may have other causes than the group: rows"
+    " of different groups may differ in what the decision is about. Rows that differ in the group only"
+    " (--item) exclude this."
+)
+OF_SETS: Final = (
+    "The numbers describe decisions about matched sets, whose rows differ in the group only: within a set,"
+    " nothing but the group and chance can change a decision."
+)
+IN_WORDS: Final = (
+    "Selection rate: share of a group's decisions that are positive. Impact ratio: the group's rate divided"
+    " by the reference's, or by the highest rate; its interval is about the highest true rate, whichever"
+    " group has it. Four-fifths: whether the ratio is at least 0.8, a rule of thumb of the Uniform Guidelines"
+    " on Employee Selection Procedures (29 CFR 1607.4 D), answered only if the whole interval agrees. Groups"
+    f" with fewer than {stats.FEWEST_ITEMS} rows are listed, and not compared."
+)
+_KEYS: Final = ("model", "part", "attribute")
+
+
+def present(view: ReportView) -> list[Block]:
+    """Return the blocks of decisions: headlines, tests, rates by group, and matched sets."""
+    findings = view.findings.filter(~is_about_missing())
+    is_intersection = col.attribute.str.contains(",", literal=True)
+    tests = findings.filter("key").sort(is_intersection, "q", nulls_last=True, maintain_order=True)
+    models = findings["model"].unique(maintain_order=True).to_list()
+    blocks: list[Block] = [_headline(model, tests, findings, view) for model in models]
+    if tests.height:
+        blocks.append(_tests_table(tests, findings, view))
+    blocks += _sets_table(findings, view)
+    for part in findings["part"].unique(maintain_order=True):
+        of_part = findings.filter(part=part)
+        blocks.append(Heading(view.titles.get(part, part)))
+        for attribute in of_part["attribute"].drop_nulls().unique(maintain_order=True):
+            blocks.append(_rates_chart(_label(view, part), attribute, of_part.filter(attribute=attribute)))
+    is_matched = findings.filter(col.metric.is_in([FLIP_RATE, RANGE])).height > 0
+    words = OF_SETS if is_matched else POPULATION
+    blocks.append(Details("What the numbers mean", [Text(words), Text(IN_WORDS)]))
+    return blocks
+
+
+def _label(view: ReportView, part: str) -> str:
+    """Return what the outcome of a part is called."""
+    return view.titles.get(part, part).partition(", by ")[0]
+
+
+# -- headlines -----------------------------------------------------------------------------------------------
+
+
+def _headline(model: str, tests: DataFrame, findings: DataFrame, view: ReportView) -> Headline:
+    """Return what differs between groups in the decisions of one model, or that nothing is shown."""
+    of_model = tests.filter(model=model)
+    shown = of_model.filter(col.q < SHOWN_BELOW)
+    if shown.is_empty():
+        text = _nothing_shown(of_model, view)
+        return Headline(f"{named_model(model)}: {text}", _unseen(of_model), model=model)
+    first = shown.row(0, named=True)
+    others = [f"{_label(view, row['part'])} by {row['attribute']}" for row in shown[1:].iter_rows(named=True)]
+    also = f"; also {' and '.join(others)}" if others else ""
+    sentence = _difference_in_words(first, findings, view)
+    detail = _detail(first, findings)
+    unshown = of_model.filter(~(col.q < SHOWN_BELOW).fill_null(value=False))
+    if unshown.height:
+        words = _nothing_shown(unshown, view)
+        detail += f" {words[0].upper()}{words[1:]}."
+    return Headline(f"{named_model(model)}: {sentence}{also}", detail, model=model)
+
+
+def _difference_in_words(row: dict[str, Any], findings: DataFrame, view: ReportView) -> str:
+    """Return a difference in words: "hired differs by sex: female 31%, male 48%"."""
+    means = _means_of(row, findings)
+    values = {name: _value(means[name]) for name in (row["group"], row["group_2"])}
+    lowest, highest = sorted(values, key=lambda name: means[name]["estimate"])
+    between = f"{lowest} {values[lowest]}, {highest} {values[highest]}"
+    return f"{_label(view, row['part'])} differs by {_words(row['attribute'])}: {between}"
+
+
+def _detail(row: dict[str, Any], findings: DataFrame) -> str:
+    """Return the difference with its interval, and the lowest impact ratio."""
+    size = quantity(abs(row["estimate"]), unit=row["unit"])
+    low, high = sorted((abs(row["low"]), abs(row["high"]))) if row["low"] is not None else (None, None)
+    sentence = f"Difference {size} ({confidence(row['level'])} interval {interval(low, high, row['unit'])})."
+    ratios = _same(findings, row).filter(metric=IMPACT_RATIO).sort("estimate", nulls_last=True)
+    if ratios.is_empty():
+        return sentence
+    lowest = ratios.row(0, named=True)
+    of = f" to {lowest['group_2']}" if lowest["group_2"] else ""
+    return f"{sentence} Impact ratio of {lowest['group']}{of}: {_ratio(lowest)}; {lowest['note']}."
+
+
+def _nothing_shown(tests: DataFrame, view: ReportView) -> str:
+    """Return that no difference is shown, for which outcomes and attributes."""
+    if tests.is_empty():
+        return f"too few rows for a comparison; each group needs {stats.FEWEST_ITEMS}"
+    return f"no difference shown in {_named(tests, view)}"
+
+
+def _named(tests: DataFrame, view: ReportView) -> str:
+    """Return the outcomes and attributes of tests in words: "hired by sex, by race"."""
+    names, earlier = [], ""
+    for row in tests.iter_rows(named=True):
+        label = _label(view, row["part"])
+        by = f"by {_words(row['attribute'])}"
+        names.append(by if label == earlier else f"{label} {by}")
+        earlier = label
+    return ", ".join(names)
+
+
+def _words(attribute: str) -> str:
+    """Return an attribute in words: "sex and race" for their intersections."""
+    return attribute.replace(",", " and ")
+
+
+def _unseen(tests: DataFrame) -> str:
+    """Return which differences of rates would not have been seen."""
+    rates = tests.filter(col.unit == "difference").drop_nulls(["low", "high"])
+    if rates.is_empty():
+        return ""
+    half = float(((rates["high"] - rates["low"]) / 2).max())  # type: ignore[arg-type]
+    level = float(rates["level"][0])
+    widths = stats.two_sided_z(level) + stats.two_sided_z(2 * POWER - 1)
+    smallest = half / stats.two_sided_z(level) * widths
+    return f"Differences under about {math.ceil(100 * smallest)} points would probably not be seen."
+
+
+# -- tables and charts ---------------------------------------------------------------------------------------
+
+
+def _tests_table(tests: DataFrame, findings: DataFrame, view: ReportView) -> Table:
+    """Return one row per outcome and attribute: the difference with its test, and the lowest impact ratio."""
+    rows = tests.rows(named=True)
+    ratios = [
+        _same(findings, row).filter(metric=IMPACT_RATIO).sort("estimate", nulls_last=True).head(1)
+        for row in rows
+    ]
+    lowest = [ratio.row(0, named=True) if ratio.height else None for ratio in ratios]
+    columns = [
+        Column("outcome", [_label(view, row["part"]) for row in rows], "name"),
+        Column("by", [_words(row["attribute"]) for row in rows], "name"),
+        Column("groups", [f"{row['group']} − {row['group_2']}" for row in rows], "name", rank=1),
+        Column("difference", [quantity(row["estimate"], unit=row["unit"]) for row in rows], "quantity"),
+        Column(
+            f"{confidence(rows[0]['level'])} interval",
+            [interval(row["low"], row["high"], row["unit"]) for row in rows],
+            "quantity",
+        ),
+        Column("q", [row["q"] for row in rows], "probability"),
+    ]
+    if any(lowest):
+        ratios_in_words = [None if ratio is None else _ratio(ratio) for ratio in lowest]
+        columns.append(Column("lowest impact ratio", ratios_in_words, "quantity", rank=1))
+        columns.append(Column("four-fifths", [_four_fifths(ratio) for ratio in lowest], "name"))
+    if tests["model"].n_unique() > 1:
+        models = Column("model", [named_model(row["model"]) for row in rows], "name", whole=True)
+        columns.insert(0, models)
+    return Table("Differences between groups", columns, lead=2)
+
+
+def _rates_chart(label: str, attribute: str, findings: DataFrame) -> Intervals:
+    """Return the rates or means of the groups of an attribute, highest first, with impact ratios."""
+    is_rate = findings.filter(metric=SELECTION_RATE).height > 0
+    metric = SELECTION_RATE if is_rate else MEAN
+    means = findings.filter(metric=metric).sort(
+        "model", "estimate", descending=[False, True], nulls_last=True, maintain_order=True
+    )
+    keys = ["model", "group"]
+    has_several = means["model"].n_unique() > 1
+    rows = [
+        IntervalRow(
+            panel=named_model(row["model"]) if has_several else "",
+            label=row["group"],
+            estimate=row["estimate"],
+            low=row["low"],
+            high=row["high"],
+            unit="share" if is_rate else "score",
+        )
+        for row in means.iter_rows(named=True)
+    ]
+    further = [Column("rows", means["answered"].to_list(), "count")]
+    ratios = _beside(means, findings.filter(metric=IMPACT_RATIO), keys)
+    if any(ratios):
+        written = [None if ratio is None else _ratio(ratio) for ratio in ratios]
+        further.append(Column("impact ratio", written, "quantity"))
+        further.append(Column("four-fifths", [_four_fifths(ratio) for ratio in ratios], "name"))
+    shrunk = _beside(means, findings.filter(metric=f"{SELECTION_RATE}{SHRUNK}"), keys)
+    if any(shrunk):
+        values = [None if row is None else quantity(row["estimate"], unit="share") for row in shrunk]
+        further.append(Column("shrunk", values, "quantity", rank=1))
+    small = [row["note"] for row in means.iter_rows(named=True)]
+    if any(small):
+        further.append(Column("note", small, "text", rank=1))
+    levels = means["level"].unique()
+    return Intervals(
+        title=f"{label} by {_words(attribute)}",
+        rows=rows,
+        level=levels[0] if len(levels) == 1 else None,
+        further=further,
+        names=("model", _words(attribute)),
+        about=f"{'Selection rate' if is_rate else 'Mean'} of each group; {means['answered'].sum():,} rows",
+        axis=f"{label} (%)" if is_rate else label,
+    )
+
+
+def _sets_table(findings: DataFrame, view: ReportView) -> list[Block]:
+    """Return the flip rates and ranges within matched sets, with what chance alone gives."""
+    statistics = findings.filter(col.metric.is_in([FLIP_RATE, RANGE]))
+    if statistics.is_empty():
+        return []
+    rows = statistics.rows(named=True)
+    chance = [
+        _same(findings, row).filter(metric=f"{row['metric']}{BY_CHANCE}")["estimate"].to_list()
+        for row in rows
+    ]
+    columns = [
+        Column("outcome", [_label(view, row["part"]) for row in rows], "name"),
+        Column("by", [_words(row["attribute"]) for row in rows], "name"),
+        Column("statistic", [row["metric"].replace("_", " ") for row in rows], "name"),
+        Column("value", [number(row["estimate"]) for row in rows], "quantity"),
+        Column("by chance", [number(value[0]) if value else None for value in chance], "quantity"),
+        Column("p", [row["p"] for row in rows], "probability"),
+        Column("sets", [row["items"] for row in rows], "count"),
+    ]
+    if statistics["model"].n_unique() > 1:
+        columns.insert(0, Column("model", [named_model(row["model"]) for row in rows], "name", whole=True))
+    note = (
+        "Flip rate: share of matched sets whose decision is not the same for all groups. Range: largest minus"
+        " smallest value of the groups, mean over the sets. By chance: expected if the groups are treated"
+        " alike; for a flip rate, this is known only from repetitions."
+    )
+    return [Table("Within matched sets", columns, lead=3, note=note)]
+
+
+# -- parts of findings ---------------------------------------------------------------------------------------
+
+
+def _same(findings: DataFrame, row: dict[str, Any]) -> DataFrame:
+    """Return the findings of the same model, part and attribute."""
+    return findings.filter(**{key: row[key] for key in _KEYS})
+
+
+def _means_of(row: dict[str, Any], findings: DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the rates or means of the groups by name."""
+    means = _same(findings, row).filter(col.metric.is_in([SELECTION_RATE, MEAN]))
+    return {mean["group"]: mean for mean in means.iter_rows(named=True)}
+
+
+def _beside(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> list[dict[str, Any] | None]:
+    """Return for each row the other row with the same keys, or None."""
+    by_keys = {tuple(row[key] for key in keys): row for row in others.iter_rows(named=True)}
+    return [by_keys.get(tuple(row[key] for key in keys)) for row in rows.iter_rows(named=True)]
+
+
+def _value(mean: dict[str, Any]) -> str:
+    """Return a rate in percent, or a mean."""
+    return quantity(mean["estimate"], mean["low"], mean["high"], mean["unit"])
+
+
+def _ratio(row: dict[str, Any]) -> str:
+    """Return an impact ratio with its interval: "0.65 (0.52 to 0.81)"."""
+    ends = f"{number(row['low'], 2)} to {number(row['high'], 2)}"
+    return f"{number(row['estimate'], 2)} ({ends})"
+
+
+def _four_fifths(row: dict[str, Any] | None) -> str | None:
+    """Return whether an impact ratio is at least four fifths: yes, no, or cannot be told."""
+    return None if row is None else str(row["note"]).removeprefix(FOUR_FIFTHS_RULE)
