@@ -13,6 +13,7 @@ MODULES: Final = (
     "probe_coverage",
     "few_items",
     "group_sizes",
+    "impact_ratios",
     "planted_refusals",
     "populations",
     "planted_associations",

@@ -9,6 +9,8 @@ import math
 
 PRECISE = 0.02
 """Half-width of an interval below which a decimal is shown."""
+LARGE = 1000
+"""A score from which it has no decimals; from a tenth of it, it has one."""
 MOST_DECIMALS = 3
 """Number of decimals of a percentage that is nearly 0."""
 
@@ -17,7 +19,7 @@ def number(value: float | None, digits: int = 3) -> str:
     """Format a value with a typographic minus sign and sign of infinity; a missing value becomes a dash."""
     if value is None or math.isnan(value):
         return "–"
-    written = f"{value:z.{digits}f}"
+    written = f"{value:z,.{digits}f}"
     return written.replace("-", "−").replace("inf", "∞")
 
 
@@ -41,7 +43,7 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
         Ends of its interval, which determine the number of decimals.
     unit
         One of UNITS of findings. "share": in percent. "difference": in percentage points. "count": whole.
-        Others: three decimals.
+        Others: three decimals, or fewer for large numbers.
 
     Examples
     --------
@@ -62,7 +64,15 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
         case "count":
             return f"{value:,.0f}"
         case _:
-            return number(value)
+            return number(value, _digits_of_score(value))
+
+
+def _digits_of_score(*values: float) -> int:
+    """Return the number of decimals of a score: fewer for larger numbers."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    if largest >= LARGE:
+        return 0
+    return 1 if largest >= LARGE / 10 else 3
 
 
 def confidence(level: float) -> str:
@@ -89,7 +99,8 @@ def interval(low: float | None, high: float | None, unit: str = "") -> str:
     if low is None or high is None or math.isnan(low) or math.isnan(high):
         return number(None)
     if unit not in ("share", "difference"):
-        return f"{number(low)} to {number(high)}"
+        digits = _digits_of_score(low, high)
+        return f"{number(low, digits)} to {number(high, digits)}"
     digits = percent_digits(low, high)
     ends = f"{_end_in_percent(low, digits)} to {_end_in_percent(high, digits)}"
     return f"{ends}%" if unit == "share" else ends

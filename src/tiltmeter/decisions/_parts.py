@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
-from polars import DataFrame, Int32, String, col, lit, when
+from polars import DataFrame, Expr, Int32, String, col, lit, when
 
 from tiltmeter.comparisons import ComparisonOptions, Groups
 from tiltmeter.datasets import Library
@@ -75,7 +75,7 @@ class Decisions(MeasuredPart):
         self.title = f"{label}, by {' and '.join(rows.attributes)}"
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
-        """See Part.design: one row per decision, whose prompt is empty because it is unknown."""
+        """See Part.design: one row per decision, with its groups in place of a prompt."""
         table = self._rows.table
         items = col.item.rank("dense") - 1 if self._rows.has_items else pl.int_range(pl.len())
         numbered = table.with_columns(item=items.cast(Int32)).with_row_index("row")
@@ -84,7 +84,7 @@ class Decisions(MeasuredPart):
             part=lit(self.name),
             prompt_index=pl.int_range(pl.len()).over("item"),
             wording=lit("own"),
-            prompt=lit(""),
+            prompt=self._described(),
             repetitions=lit(1),
             first_sample=lit(0),
         )
@@ -94,6 +94,12 @@ class Decisions(MeasuredPart):
             for first, second in combinations(self._rows.attributes, 2)
         ]
         return conform(rows, DESIGN).hstack(rows.select(*factors, *crossed))
+
+    def _described(self) -> Expr:
+        """Return what a row is about, in place of its prompt, which is unknown: "row 3: sex female"."""
+        groups = [pl.format(f"{name} {{}}", col(name).fill_null("unknown")) for name in self._rows.attributes]
+        number = pl.format("row {}", col.row + 1)
+        return pl.concat_str([number, pl.concat_str(groups, separator=", ")], separator=": ")
 
     def _intersections(self) -> list[Intersection]:
         """Return the intersections of each pair of attributes."""
@@ -146,6 +152,49 @@ class Decisions(MeasuredPart):
     def metric_in_words(self, metric: str) -> str:
         """See Part.metric_in_words."""
         return f"{self.label}, {super().metric_in_words(metric)}"
+
+
+def part_of(outcome: str, kind: OutcomeKind, rows: DecisionRows) -> Decisions:
+    """Return the part of an outcome."""
+    label = outcome if kind.selected is None else f"{outcome} = {kind.selected}"
+    return Decisions(part_name(outcome), kind, rows, label)
+
+
+def part_name(outcome: str) -> str:
+    """Return the name of the part of an outcome, which can be used in commands.
+
+    Examples
+    --------
+    >>> part_name("Hired after interview?")
+    'hired_after_interview'
+    """
+    return re.sub(r"[^\w.]+", "_", outcome).strip("_").lower() or "outcome"
+
+
+def parts_of_design(design: DataFrame, columns: Mapping[str, Any]) -> list[Decisions]:
+    """Return the parts of a stored design.
+
+    Parameters
+    ----------
+    design
+        The design.
+    columns
+        The roles of the user's columns: `outcome`, `group`, and optionally `item`, `label` and `numbers`, the
+        outcomes that are numbers.
+    """
+    attributes = list(columns["group"])
+    labels = columns.get("label") or [None]
+    selected = None if labels[0] is None else str(labels[0]).lower()
+    item = col.item.cast(String) if columns.get("item") else lit(None, String)
+    groups = [col(factor_of(name)).alias(name) for name in attributes]
+    parts = []
+    for outcome in columns["outcome"]:
+        is_rate = outcome not in columns.get("numbers", ())
+        of_part = design.filter(part=part_name(outcome))
+        if of_part.height:
+            rows = DecisionRows(of_part.select(*groups, item.alias("item")), attributes)
+            parts.append(part_of(outcome, OutcomeKind(is_rate, selected if is_rate else None), rows))
+    return parts
 
 
 MISSING_WORDS: Final = {"empty": "has no outcome for", "failed": "has no outcome for"}

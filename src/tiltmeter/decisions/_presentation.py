@@ -92,8 +92,7 @@ def _headline(model: str, tests: DataFrame, findings: DataFrame, view: ReportVie
         text = _nothing_shown(of_model, view)
         return Headline(f"{named_model(model)}: {text}", _unseen(of_model), model=model)
     first = shown.row(0, named=True)
-    others = [f"{_label(view, row['part'])} by {row['attribute']}" for row in shown[1:].iter_rows(named=True)]
-    also = f"; also {' and '.join(others)}" if others else ""
+    also = f"; also {_named(shown[1:], view)}" if shown.height > 1 else ""
     sentence = _difference_in_words(first, findings, view)
     detail = _detail(first, findings)
     unshown = of_model.filter(~(col.q < SHOWN_BELOW).fill_null(value=False))
@@ -133,19 +132,17 @@ def _nothing_shown(tests: DataFrame, view: ReportView) -> str:
 
 
 def _named(tests: DataFrame, view: ReportView) -> str:
-    """Return the outcomes and attributes of tests in words: "hired by sex, by race"."""
-    names, earlier = [], ""
+    """Return the outcomes and attributes of tests in words: "hired by sex, by race; salary by sex"."""
+    of_outcomes: dict[str, list[str]] = {}
     for row in tests.iter_rows(named=True):
         label = _label(view, row["part"])
-        by = f"by {_words(row['attribute'])}"
-        names.append(by if label == earlier else f"{label} {by}")
-        earlier = label
-    return ", ".join(names)
+        of_outcomes.setdefault(label, []).append(f"by {_words(row['attribute'])}")
+    return "; ".join(f"{label} {', '.join(attributes)}" for label, attributes in of_outcomes.items())
 
 
 def _words(attribute: str) -> str:
-    """Return an attribute in words: "sex and race" for their intersections."""
-    return attribute.replace(",", " and ")
+    """Return an attribute in words: "sex × race" for their intersections."""
+    return attribute.replace(",", " × ")
 
 
 def _unseen(tests: DataFrame) -> str:

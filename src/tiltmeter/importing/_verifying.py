@@ -22,7 +22,7 @@ from polars import DataFrame, Series, col
 from tiltmeter._files.paths import is_file
 from tiltmeter.datasets import Library
 from tiltmeter.errors import EXIT_GATE, EXIT_OK, InputError
-from tiltmeter.importing._stored_runs import OWN_TEXTS
+from tiltmeter.importing._stored_runs import DECISIONS, OWN_TEXTS
 from tiltmeter.models import Sampling
 from tiltmeter.runs import Asking, Resolved, Run, RunFolder, refuse_code, resolve_stored
 from tiltmeter.runs._attempts import make_design
@@ -166,7 +166,7 @@ def verify_run(run: Run, *, run_code: bool = False) -> Verification:
         as_stored = _copied(run, resolved.study.parts, again.path)
         problems, became = _computed(run, resolved, again)
         designed: dict[str, DataFrame] = {}
-        if not _is_of_own_texts(run) and not _has_other_prompts(run):
+        if not _is_of_own_data(run) and not _has_other_prompts(run):
             with_all_parts = dataclasses.replace(resolved, study=study)
             designed = _designed(run, with_all_parts, Path(place) / "design")
         differences += _unknown_rows(run, [part.name for part in study.parts])
@@ -196,13 +196,15 @@ def verify_run(run: Run, *, run_code: bool = False) -> Verification:
     )
 
 
-def _is_of_own_texts(run: Run) -> bool:
-    return str(run.about["study"]).partition("/")[2] == OWN_TEXTS
+def _is_of_own_data(run: Run) -> bool:
+    """Return whether a run is about the user's own texts or decisions, which no study recreates."""
+    study = str(run.about["study"])
+    return study == DECISIONS or study.partition("/")[2] == OWN_TEXTS
 
 
 def _resolved(run: Run, *, run_code: bool) -> tuple[Resolved, Study]:
     """Return the study of a run with those of its parts that have responses, and the study with all parts."""
-    if _is_of_own_texts(run):
+    if _is_of_own_data(run):
         parts, settings = opened(run, run_code=run_code)
         study = Study(name=run.about["study"], title=run.about["title"], parts=list(parts.values()))
         resolved = Resolved(study, settings, Sampling())
@@ -361,7 +363,7 @@ def _unknown_rows(run: Run, parts: Sequence[str]) -> list[str]:
 
 def _changed_files(run: Run, resolved: Resolved, *, run_code: bool) -> list[str]:
     """Return a sentence for each input file of the study whose content is not that of the run."""
-    if _is_of_own_texts(run):
+    if _is_of_own_data(run):
         return []
     digests = resolve_stored(run.path, run_code=run_code).inputs
     return [

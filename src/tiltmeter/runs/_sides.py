@@ -19,8 +19,8 @@ from tiltmeter.study import NotRun, Part, Settings
 
 _TEXTS = ("text", "identity", "location", "name", "model", "prompt", "baseline", "pair", "cluster")
 """Columns of the user's own texts; a part is recreated from an empty table with these columns."""
-_SETTINGS_OF_TEXTS = ("definition", "seed", "limit", "resamples", "level", "judge", "params")
-"""Settings of a study of the user's own texts."""
+_SETTINGS_OF_OWN = ("definition", "seed", "limit", "resamples", "level", "judge", "params")
+"""Settings of a study of the user's own texts or decisions."""
 
 
 class SideView:
@@ -163,13 +163,19 @@ def opened(run: Run, *, run_code: bool = False) -> tuple[Mapping[str, Part], Set
         parts = resolved.study.parts
     except InputError:
         document = document_of(run)
+        settings = {key: document.get(key) for key in _SETTINGS_OF_OWN}
         family, _, name = str(document.get("study")).partition("/")
-        of_texts = getattr(STUDIES.load(family), "of_texts", None) if name == "texts" else None
-        if of_texts is None:
+        suite: Any = STUDIES.load(family) if family in STUDIES.names() else None
+        if name == "texts" and hasattr(suite, "of_texts"):
+            resolved = resolve(family, settings=settings)
+            texts = DataFrame(schema=dict.fromkeys(_TEXTS, String))
+            parts = suite.of_texts(texts, resolved.settings.params).parts
+        elif hasattr(suite, "of_stored_decisions"):
+            study = suite.of_stored_decisions(run.design, document)
+            resolved = resolve(study, settings=settings)
+            parts = study.parts
+        else:
             raise
-        resolved = resolve(family, settings={key: document.get(key) for key in _SETTINGS_OF_TEXTS})
-        texts = DataFrame(schema=dict.fromkeys(_TEXTS, String))
-        parts = of_texts(texts, resolved.settings.params).parts
     return {part.name: part for part in parts}, resolved.settings
 
 
