@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tiltmeter.benchmarks._builder import LocalHosts, Spec
     from tiltmeter.gating import Verdict
-    from tiltmeter.importing import DecisionColumns, TextColumns, Verification
+    from tiltmeter.importing import DecisionColumns, Source, TextColumns, Verification
     from tiltmeter.runs._building import Built
 
 Limit: TypeAlias = int | float | str
@@ -470,7 +470,7 @@ def analyse(
         precomputed values (benchmarks); the identifier of texts that belong together across groups; what
         makes texts dependent, such as their author (associations).
     outcome, group, item, label
-        Columns of decisions that somebody made: the outcomes (0 or 1, yes or no, true or false, numbers); the
+        Columns of decisions that were made: the outcomes (0 or 1, yes or no, true or false, numbers); the
         attributes, each compared by itself and with each other one as intersections; what rows have in common
         that differ in the group only; and the value of an outcome that counts as selected, if it is another
         word.
@@ -560,7 +560,7 @@ def analyse(
             own = importing.own_decisions(sources, decisions)
             resolved = runs.resolve(own.study, settings=chosen_settings, only=parts)
             own = own._replace(study=resolved.study)
-            model = sources[0].stem if model == OWN else model
+            model = _own_name(sources[0]) if model == OWN else model
         else:
             if study is None and not importing.has_columns(columns):
                 study, parts = importing.study_of_file(sources, parts)
@@ -579,6 +579,11 @@ def analyse(
         )
     runs.warn_of(finished, stacklevel=2)
     return finished
+
+
+def _own_name(source: Source) -> str:
+    """Return what the decisions of a table are called: the name of the file."""
+    return source.name if isinstance(source, Path) else "Your decisions"
 
 
 def _check_decisions(

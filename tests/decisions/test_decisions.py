@@ -43,7 +43,7 @@ def test_published_flip_rates_and_ranges_are_reproduced(
 ) -> None:
     """432 real decisions of a model on matched sets of six groups (AgentFairBench)."""
     lines = (shared / "data" / "agentfairbench" / "decisions.jsonl").read_text().splitlines()
-    domain, scaffold = cell
+    domain, _scaffold = cell
     rows = [json.loads(line) for line in lines]
     of_cell = [row for row in rows if (row["domain"], row["scaffold"]) == cell]
     (tmp_path / "cell.jsonl").write_text("\n".join(map(json.dumps, of_cell)))
@@ -71,7 +71,8 @@ def test_planted_differences_are_stated_with_impact_ratios(tmp_path: Path) -> No
     )
     tests = {row["attribute"]: row for row in run.findings.filter("key").iter_rows(named=True)}
     assert set(tests) == {"sex", "race", "sex,race"}
-    assert tests["sex"]["q"] < 0.001 and tests["sex"]["estimate"] == pytest.approx(0.2, abs=0.08)
+    assert tests["sex"]["q"] < 0.001
+    assert tests["sex"]["estimate"] == pytest.approx(0.2, abs=0.08)
     assert tests["race"]["q"] > 0.05
     ratios = run.findings.filter(metric="impact_ratio", attribute="sex")
     women = ratios.row(by_predicate=pl.col("group") == "women", named=True)
@@ -143,7 +144,7 @@ def test_numbers_are_compared_by_their_means(tiltmeter: Tiltmeter, tmp_path: Pat
 
 
 def test_flips_beyond_chance_are_known_from_repetitions(tmp_path: Path) -> None:
-    """The decisions of a set are repeated; in half of the sets the group decides, in the others chance does."""
+    """The decisions of a set are repeated; the group decides in half of the sets, chance in the others."""
     rng = np.random.default_rng(4)
     rows = [
         {"case": case, "sex": sex, "hired": (sex == "men") if case % 2 else bool(rng.random() < 0.5)}
@@ -157,7 +158,8 @@ def test_flips_beyond_chance_are_known_from_repetitions(tmp_path: Path) -> None:
     flips = run.finding("flip_rate")
     by_chance = run.finding("flip_rate_by_chance")
     assert flips.estimate == pytest.approx(0.75, abs=0.08)
-    assert by_chance.estimate is not None and by_chance.estimate < 0.58
+    assert by_chance.estimate is not None
+    assert by_chance.estimate < 0.58
     assert flips.values["p"] < 0.01
 
 
@@ -166,7 +168,8 @@ def test_missing_decisions_are_compared_between_groups(tiltmeter: Tiltmeter, tmp
     is_missing = (pl.col("sex") == "women") & (pl.int_range(pl.len()) % 3 == 0)
     rows.with_columns(hired=pl.when(~is_missing).then("hired")).write_csv(tmp_path / "d.csv")
     output = tiltmeter("analyse d.csv --group sex --outcome hired --out run", exits=0).stdout
-    assert "has no outcome for 3" in output and "of rows of women, 0% of those of men" in output
+    assert "has no outcome for 3" in output
+    assert "of rows of women, 0% of those of men" in output
 
 
 def test_rows_without_a_group_are_counted(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

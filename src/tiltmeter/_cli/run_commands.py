@@ -143,7 +143,7 @@ def analyse(
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column with decisions that somebody made (0/1, yes/no, numbers), compared by --group;"
+            help="Column with decisions that were made (0/1, yes/no, numbers), compared by --group;"
             " repeat for several.",
         ),
     ] = None,

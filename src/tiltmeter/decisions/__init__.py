@@ -1,1 +1,1 @@
-"""Decisions that somebody already made, compared between groups: selection rates and impact ratios."""
+"""Decisions that were already made, compared between groups: selection rates and impact ratios."""

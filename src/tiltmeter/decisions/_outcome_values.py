@@ -12,7 +12,7 @@ from tiltmeter.errors import InputError
 
 YES: Final = ("1", "1.0", "yes", "y", "true")
 NO: Final = ("0", "0.0", "no", "n", "false")
-"""How a table writes that somebody was selected, or was not; case does not count."""
+"""How a table writes that a person was selected, or was not; case does not count."""
 MOST_QUOTED: Final = 4
 
 

@@ -49,7 +49,7 @@ class DecisionRows:
 
 
 class Decisions(MeasuredPart):
-    """One outcome of decisions that somebody made.
+    """One outcome of decisions that were made.
 
     Parameters
     ----------

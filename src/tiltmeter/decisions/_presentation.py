@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Final
 
-from polars import DataFrame, col
+import polars as pl
+from polars import DataFrame, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter._quantities import confidence, interval, number, quantity
@@ -30,7 +30,7 @@ from tiltmeter.comparisons import (
     SHRUNK,
     is_about_missing,
 )
-from tiltmeter.decisions._findings import MEAN, RANGE, SELECTION_RATE
+from tiltmeter.decisions._findings import MEAN, RANGE, SELECTION_RATE, TOO_FEW
 from tiltmeter.schema import SHOWN_BELOW
 from tiltmeter.study import ReportView
 
@@ -69,7 +69,9 @@ def present(view: ReportView) -> list[Block]:
         of_part = findings.filter(part=part)
         blocks.append(Heading(view.titles.get(part, part)))
         for attribute in of_part["attribute"].drop_nulls().unique(maintain_order=True):
-            blocks.append(_rates_chart(_label(view, part), attribute, of_part.filter(attribute=attribute)))
+            of_attribute = of_part.filter(attribute=attribute)
+            blocks.append(_rates_chart(_label(view, part), attribute, of_attribute))
+            blocks += _ratios_chart(_label(view, part), attribute, of_attribute)
     is_matched = findings.filter(col.metric.is_in([FLIP_RATE, RANGE])).height > 0
     words = OF_SETS if is_matched else POPULATION
     blocks.append(Details("What the numbers mean", [Text(words), Text(IN_WORDS)]))
@@ -191,48 +193,103 @@ def _tests_table(tests: DataFrame, findings: DataFrame, view: ReportView) -> Tab
 
 
 def _rates_chart(label: str, attribute: str, findings: DataFrame) -> Intervals:
-    """Return the rates or means of the groups of an attribute, highest first, with impact ratios."""
+    """Return the rates or means of the groups of an attribute that are compared, highest first.
+
+    The note names the groups that have too few rows.
+    """
     is_rate = findings.filter(metric=SELECTION_RATE).height > 0
-    metric = SELECTION_RATE if is_rate else MEAN
-    means = findings.filter(metric=metric).sort(
+    means = findings.filter(metric=SELECTION_RATE if is_rate else MEAN)
+    is_small = col.note.str.starts_with(TOO_FEW).fill_null(value=False)
+    compared = means.filter(~is_small).sort(
         "model", "estimate", descending=[False, True], nulls_last=True, maintain_order=True
     )
-    keys = ["model", "group"]
-    has_several = means["model"].n_unique() > 1
-    rows = [
+    shrunk_rates = findings.filter(metric=f"{SELECTION_RATE}{SHRUNK}")
+    shrunk = {_key(row): row for row in shrunk_rates.iter_rows(named=True)}
+    further = [Column("rows", compared["answered"].to_list(), "count")]
+    if shrunk:
+        values = [shrunk.get(_key(row)) for row in compared.iter_rows(named=True)]
+        in_percent = [None if row is None else quantity(row["estimate"], unit="share") for row in values]
+        further.append(Column("shrunk towards the attributes", in_percent, "quantity", rank=1))
+    small = [_small_group(row, shrunk.get(_key(row))) for row in means.filter(is_small).iter_rows(named=True)]
+    too_few = f"Fewer than {stats.FEWEST_ITEMS} rows, not compared: {'; '.join(small)}." if small else ""
+    return Intervals(
+        title=f"{label} by {_words(attribute)}",
+        rows=_interval_rows(compared, "share" if is_rate else "score"),
+        level=_level(compared),
+        further=further,
+        note=too_few,
+        names=("model", _words(attribute)),
+        about=f"{'Selection rate' if is_rate else 'Mean'} of each group; {means['answered'].sum():,} rows",
+        axis=f"{label} (%)" if is_rate else label,
+    )
+
+
+def _ratios_chart(label: str, attribute: str, findings: DataFrame) -> list[Intervals]:
+    """Return the impact ratios of an attribute on the scale of the four-fifths rule; none of numbers."""
+    ratios = findings.filter(metric=IMPACT_RATIO)
+    if ratios.is_empty():
+        return []
+    reference = ratios["group_2"][0]
+    to = "the highest rate" if reference is None else reference
+    if reference is not None:
+        ratios = pl.concat([ratios, _ratios_of_reference(ratios, reference)])
+    ratios = ratios.sort("model", "estimate", descending=[False, True], nulls_last=True, maintain_order=True)
+    is_finite = ratios["high"].is_finite()
+    bounded = ratios.with_columns(high=when(is_finite).then("high"), low=when(is_finite).then("low"))
+    answers = [_four_fifths(row) for row in ratios.iter_rows(named=True)]
+    further = [Column("at least four fifths", answers, "name")]
+    if not is_finite.all():
+        further.append(Column("interval", [_ratio(row) for row in ratios.iter_rows(named=True)], "quantity"))
+    rows = [row._replace(null_value=stats.FOUR_FIFTHS) for row in _interval_rows(bounded, "quotient")]
+    return [
+        Intervals(
+            title=f"Impact ratios of {label} by {_words(attribute)}, to {to}",
+            rows=rows,
+            level=_level(ratios),
+            further=further,
+            names=("model", _words(attribute)),
+            about=f"Selection rate of each group divided by {to}",
+            axis="impact ratio",
+            null_words="four fifths",
+        )
+    ]
+
+
+def _ratios_of_reference(ratios: DataFrame, reference: str) -> DataFrame:
+    """Return the ratio of the reference to itself for each model."""
+    one = lit(1.0)
+    rows = ratios.unique("model", keep="first", maintain_order=True)
+    return rows.with_columns(group=lit(reference), estimate=one, low=one, high=one, note=lit(None, String))
+
+
+def _interval_rows(findings: DataFrame, unit: str) -> list[IntervalRow]:
+    """Return findings of groups as rows of a chart, with a panel for each model if there are several."""
+    has_several = findings["model"].n_unique() > 1
+    return [
         IntervalRow(
             panel=named_model(row["model"]) if has_several else "",
             label=row["group"],
             estimate=row["estimate"],
             low=row["low"],
             high=row["high"],
-            unit="share" if is_rate else "score",
+            unit=unit,
         )
-        for row in means.iter_rows(named=True)
+        for row in findings.iter_rows(named=True)
     ]
-    further = [Column("rows", means["answered"].to_list(), "count")]
-    ratios = _beside(means, findings.filter(metric=IMPACT_RATIO), keys)
-    if any(ratios):
-        written = [None if ratio is None else _ratio(ratio) for ratio in ratios]
-        further.append(Column("impact ratio", written, "quantity"))
-        further.append(Column("four-fifths", [_four_fifths(ratio) for ratio in ratios], "name"))
-    shrunk = _beside(means, findings.filter(metric=f"{SELECTION_RATE}{SHRUNK}"), keys)
-    if any(shrunk):
-        values = [None if row is None else quantity(row["estimate"], unit="share") for row in shrunk]
-        further.append(Column("shrunk", values, "quantity", rank=1))
-    small = [row["note"] for row in means.iter_rows(named=True)]
-    if any(small):
-        further.append(Column("note", small, "text", rank=1))
-    levels = means["level"].unique()
-    return Intervals(
-        title=f"{label} by {_words(attribute)}",
-        rows=rows,
-        level=levels[0] if len(levels) == 1 else None,
-        further=further,
-        names=("model", _words(attribute)),
-        about=f"{'Selection rate' if is_rate else 'Mean'} of each group; {means['answered'].sum():,} rows",
-        axis=f"{label} (%)" if is_rate else label,
-    )
+
+
+def _small_group(row: dict[str, Any], shrunk: dict[str, Any] | None) -> str:
+    """Return a group with too few rows, with its value: "men, Native (4 rows: 0%, shrunk 4%)"."""
+    value = quantity(row["estimate"], unit=row["unit"])
+    if shrunk is not None:
+        value += f", shrunk {quantity(shrunk['estimate'], unit='share')}"
+    return f"{row['group']} ({row['answered']} row{'' if row['answered'] == 1 else 's'}: {value})"
+
+
+def _level(findings: DataFrame) -> float | None:
+    """Return the confidence level that all findings have; None if they differ."""
+    levels = findings["level"].unique()
+    return levels[0] if len(levels) == 1 else None
 
 
 def _sets_table(findings: DataFrame, view: ReportView) -> list[Block]:
@@ -278,10 +335,9 @@ def _means_of(row: dict[str, Any], findings: DataFrame) -> dict[str, dict[str, A
     return {mean["group"]: mean for mean in means.iter_rows(named=True)}
 
 
-def _beside(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> list[dict[str, Any] | None]:
-    """Return for each row the other row with the same keys, or None."""
-    by_keys = {tuple(row[key] for key in keys): row for row in others.iter_rows(named=True)}
-    return [by_keys.get(tuple(row[key] for key in keys)) for row in rows.iter_rows(named=True)]
+def _key(row: dict[str, Any]) -> tuple[str, str]:
+    """Return the model and the group of a finding."""
+    return row["model"], row["group"]
 
 
 def _value(mean: dict[str, Any]) -> str:
@@ -297,4 +353,6 @@ def _ratio(row: dict[str, Any]) -> str:
 
 def _four_fifths(row: dict[str, Any] | None) -> str | None:
     """Return whether an impact ratio is at least four fifths: yes, no, or cannot be told."""
-    return None if row is None else str(row["note"]).removeprefix(FOUR_FIFTHS_RULE)
+    if row is None or row["note"] is None:
+        return None
+    return str(row["note"]).removeprefix(FOUR_FIFTHS_RULE)

@@ -1,4 +1,4 @@
-"""The registered study `decisions`: decisions that somebody already made.
+"""The registered study `decisions`: decisions that were already made.
 
 Heavy modules are imported only when a study is created.
 """

@@ -28,7 +28,7 @@ exact intervals of both rates."""
 class ImpactRatio(NamedTuple):
     """The selection rate of a group divided by that of its reference.
 
-    `high` is infinite if nobody of the reference may have been selected.
+    `high` is infinite if the reference may have a rate of 0.
     """
 
     estimate: float
