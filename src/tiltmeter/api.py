@@ -604,12 +604,10 @@ def _study_of(study: Asked | None, columns: TextColumns, limit: Limit | None) ->
     """Return the study of responses or texts; raise InputError if the columns do not fit."""
     from tiltmeter.importing import check_columns
 
-    if study is None:
-        study = "associations"
-    check_columns(columns, str(study))
+    check_columns(columns, "" if study is None else str(study))
     if columns.identity and limit is not None:
         raise InputError("--limit selects prompts of a study and does not apply to your own texts; omit it")
-    return study
+    return "associations" if study is None else study
 
 
 def _refuse_selection_of_prompts(model: str, limit: Limit | None, params: Mapping[str, str]) -> None:

@@ -26,6 +26,8 @@ class DecisionSuite:
         "Are people of different groups selected at different rates, in decisions that you have in a table?"
     )
     parts: ClassVar[tuple[str, ...]] = ()
+    asks: ClassVar[bool] = False
+    """Whether the study has prompts."""
     source: ClassVar[str] = (
         "Uniform Guidelines on Employee Selection Procedures, 29 CFR 1607.4 D (four-fifths rule); flip rates"
         " and ranges within matched sets: AgentFairBench (2026)"

@@ -92,7 +92,7 @@ def check_columns(columns: TextColumns, study: str) -> None:
     Parameters
     ----------
     study
-        Name of the study or method, whose flags the message names.
+        Name of the study or method, whose flags the message names; empty if the user named none.
     """
     is_benchmark = study.startswith("benchmark")
     if (has_columns(columns) or columns.text is not None) and not columns.identity:
@@ -100,8 +100,6 @@ def check_columns(columns: TextColumns, study: str) -> None:
         raise InputError(f"your own texts need {flag} COLUMN, the group that each text is about")
     needs_text = not columns.feature or columns.location or columns.name or columns.baseline
     if columns.identity and columns.text is None and needs_text:
+        otherwise = "" if study else "; decisions need --outcome COLUMN"
         measured = ", or --feature COLUMN with precomputed values" if is_benchmark else ""
-        raise InputError(
-            f"your own texts need --text COLUMN, which contains them{measured}; decisions need --outcome"
-            " COLUMN"
-        )
+        raise InputError(f"your own texts need --text COLUMN, which contains them{measured}{otherwise}")

@@ -37,7 +37,7 @@ def effort_of(study: str, only: Sequence[str], library: Library, prices: Prices)
 
 
 def price_list(library: Library, prices: Prices) -> list[dict[str, Any]]:
-    """Return one row per study and per part of it, each under the name that `run` accepts.
+    """Return one row per study with prompts and per part of it, each under the name that `run` accepts.
 
     Returns
     -------
@@ -47,6 +47,8 @@ def price_list(library: Library, prices: Prices) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     for family, suite in usable(STUDIES).items():
+        if not getattr(suite, "asks", True):
+            continue
         names = list(getattr(suite, "parts", ()))
         if family == "genderbench":
             names += [name for name in PROBES.names() if name not in names]
