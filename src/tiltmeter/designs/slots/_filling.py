@@ -1,0 +1,143 @@
+"""Filling of the slots of a prompt, with agreement."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tiltmeter.designs.articles import takes_an
+from tiltmeter.designs.slots._forms import PRONOUNS
+from tiltmeter.designs.slots._gendered_words import places_by_gender
+from tiltmeter.designs.slots._people import Person
+from tiltmeter.designs.slots._swap import Identities, Identity
+from tiltmeter.designs.slots._template import (
+    ArticleSlot,
+    FieldSlot,
+    GroupSlot,
+    PronounSlot,
+    Slot,
+    Template,
+    VerbSlot,
+)
+from tiltmeter.errors import InputError
+
+_SENTENCE_START: Final = re.compile(r"(?:^|[.!?…][\"'”’)\]]*\s+|\n\s*\n\s*)[\"'“‘(\[*#>-]*\s?$")
+_ABBREVIATION: Final = re.compile(
+    r"\b(?:e\.g|i\.e|etc|vs|cf|approx|no|Dr|Mr|Mrs|Ms|Mx|Prof|St)\.\s+$", re.IGNORECASE
+)
+_WORD: Final = re.compile(r"[^\s\"'“‘(*_]\S*")
+_NEAR: Final = 40
+"""Characters before a slot that are searched for the beginning of a sentence."""
+
+
+def fill(template: Template, person: Person, identities: Identities) -> tuple[str, list[str]]:
+    """Return a prompt with its slots filled, and the content of each slot."""
+    contents: list[str] = []
+    pieces: list[str] = []
+    end = 0
+    for slot in template.slots:
+        pieces.append(template.prompt[end : slot.start])
+        text = "".join(pieces)
+        content = _content(slot, person, identities, text)
+        contents.append(content)
+        pieces.append(content)
+        end = slot.end
+    pieces.append(template.prompt[end:])
+    return _with_articles(template, contents), contents
+
+
+def _content(slot: Slot, person: Person, identities: Identities, before: str) -> str:
+    """Return the content of a slot; that of an article is decided later."""
+    if isinstance(slot, PronounSlot):
+        return _pronoun(slot, person)
+    if isinstance(slot, VerbSlot):
+        return slot.plural if person.pronoun == "they" else slot.singular
+    if isinstance(slot, GroupSlot):
+        position = _place_by_pronoun(slot, person, identities)
+        return slot.forms[_place(slot, person.identity, identities) if position is None else position]
+    if isinstance(slot, FieldSlot):
+        content = person.contents[slot.field]
+        begins = slot.field == "person" and _begins_sentence(before)
+        return content[:1].upper() + content[1:] if slot.capital or begins else content
+    return ""
+
+
+def _begins_sentence(before: str) -> bool:
+    near = before[-_NEAR:]
+    starts = _SENTENCE_START.search(near) if len(near) < len(before) else _SENTENCE_START.search(before)
+    return starts is not None and _ABBREVIATION.search(near) is None
+
+
+def _pronoun(slot: PronounSlot, person: Person) -> str:
+    """Return the form of a pronoun: the author's own, or the usual one with the author's capitals."""
+    position = slot.positions.get(person.pronoun)
+    if position is not None:
+        return slot.forms[position]
+    form = PRONOUNS[slot.case][person.pronoun][0]
+    written = slot.forms[0]
+    if written.isupper() and len(written) > 1:
+        return form.upper()
+    return form[0].upper() + form[1:] if written[0].isupper() else form
+
+
+def _place_by_pronoun(slot: GroupSlot, person: Person, identities: Identities) -> int | None:
+    """Return the position of the form of a gendered noun where gender is not swapped; None for other forms.
+
+    Such nouns agree with the pronouns of the set.
+    """
+    if "gender" in identities.groups or identities.are_variants:
+        return None
+    places = places_by_gender(slot.forms)
+    return None if places is None else places.get(person.pronoun)
+
+
+def _place(slot: GroupSlot, identity: Identity, identities: Identities) -> int:
+    """Return the position of the form of an identity.
+
+    Raises
+    ------
+    InputError
+        The number of forms is that of no attribute's groups, or of several attributes' groups.
+    """
+    count = len(slot.forms)
+    places: dict[str, int] = {}
+    for attribute, groups in identities.groups.items():
+        if len(groups) == count:
+            places[attribute] = list(groups).index(identity.groups[attribute])
+        elif len(identities.listed.get(attribute, ())) == count and attribute in identity.places:
+            places[attribute] = identity.places[attribute]
+    if len(identities.groups) > 1 and len(identities.identities) == count:
+        places[",".join(identities.groups)] = list(identities.identities).index(identity)
+    if len(places) == 1:
+        return next(iter(places.values()))
+    numbers = [
+        f"{name} has {len(groups)} ({', '.join(groups)})" for name, groups in identities.groups.items()
+    ]
+    if places:
+        raise InputError(
+            f"{slot.source} has {count} forms, which may be those of {' or '.join(places)}; swap one attribute"
+            " at a time, or write a table with a column for these words"
+        )
+    raise InputError(
+        f"{slot.source} has {count} forms for other numbers of groups: {'; '.join(numbers)}. Write a form for"
+        f" each group, or select groups{_selection(identities)}"
+    )
+
+
+def _selection(identities: Identities) -> str:
+    if "gender" in identities.listed:
+        return ": --swap gender:women/men"
+    return " in --swap" if identities.listed else " in your table"
+
+
+def _with_articles(template: Template, contents: list[str]) -> str:
+    """Return the filled prompt; articles depend on the word that follows them."""
+    text = template.prompt[template.slots[-1].end :] if template.slots else template.prompt
+    for index in range(len(template.slots) - 1, -1, -1):
+        slot = template.slots[index]
+        if isinstance(slot, ArticleSlot):
+            word = _WORD.search(text)
+            article = "an" if word is not None and takes_an(word[0]) else "a"
+            contents[index] = article.capitalize() if slot.capital else article
+        text = template.before(index) + contents[index] + text
+    return text

@@ -1,0 +1,188 @@
+"""What slots say about a person: names and descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from tiltmeter.designs.articles import takes_an
+from tiltmeter.designs.slots._forms import Pronoun
+from tiltmeter.designs.slots._lists import GENDERS, NAMES, built_in_list, first_names, last_names
+from tiltmeter.designs.slots._swap import Identity, pronoun_of
+from tiltmeter.errors import InputError
+
+_ORDER: Final = ("disability", "gender", "race", "nationality", "religion")
+"""Attributes in the order of their adjectives: "an autistic nonbinary Asian Christian person"."""
+_SHOWN: Final = ("age", "race", "nationality", "religion")
+"""Attributes with a field of the same name."""
+
+
+@dataclass(slots=True)
+class Draws:
+    """Draws from lists: each value of a list is drawn once before any is drawn again.
+
+    Parameters
+    ----------
+    seed
+        Seed of the random order. Draws from one list do not depend on those from another.
+    """
+
+    seed: int
+    _remaining: dict[str, list[int]] = field(default_factory=dict)
+    _generators: dict[str, Random] = field(default_factory=dict)
+
+    def position(self, name: str, count: int) -> int:
+        """Return the position of the next value of a list with `count` values."""
+        remaining = self._remaining.setdefault(name, [])
+        if not remaining:
+            generator = self._generators.setdefault(name, Random(f"{self.seed}/{name}"))
+            remaining.extend(generator.sample(range(count), count))
+        return remaining.pop()
+
+    def value(self, name: str, values: Sequence[str], without: Collection[str] = ()) -> str:
+        """Return the next value of a list that is not in `without`; the next value if all are."""
+        skipped: list[int] = []
+        position = self.position(name, len(values))
+        while values[position] in without and len(skipped) < len(values):
+            skipped.append(position)
+            position = self.position(name, len(values))
+        returned = [skip for skip in dict.fromkeys(skipped) if skip != position]
+        remaining = self._remaining[name]
+        remaining.extend(skip for skip in returned if skip not in remaining)
+        return values[position]
+
+
+@dataclass(slots=True)
+class MatchedSet:
+    """The people of a matched set: one for each identity.
+
+    What is not swapped is drawn once, so that it is the same for all identities.
+
+    Parameters
+    ----------
+    draws
+        Where values are drawn from.
+    fields
+        Names of the fields that the prompt uses.
+    shows_gender
+        Whether the prompt has slots of pronouns or names, so that a description without gender must agree.
+    """
+
+    draws: Draws
+    fields: Collection[str]
+    shows_gender: bool
+    _drawn: dict[str, str] = field(default_factory=dict)
+
+    def person(self, identity: Identity, values: Sequence[str]) -> Person:
+        """Return the person of an identity.
+
+        Parameters
+        ----------
+        values
+            Names of the fields that a user's table fills.
+        """
+        row = self._row_of(identity)
+        pronoun = self._pronoun_of(identity, row, values)
+        contents: dict[str, str] = {name.lower(): value.strip() for name, value in row.items()}
+        for name in sorted(self.fields):
+            if name not in contents:
+                contents[name] = self._content(name, identity, pronoun, contents)
+        return Person(identity, pronoun, contents)
+
+    def _row_of(self, identity: Identity) -> Mapping[str, str]:
+        if not identity.rows:
+            return {}
+        name = "row of " + ", ".join(identity.groups.values())
+        return identity.rows[self.draws.position(name, len(identity.rows))]
+
+    def _pronoun_of(self, identity: Identity, row: Mapping[str, str], values: Sequence[str]) -> Pronoun:
+        """Return the pronoun of an identity, or the one that was drawn for the set."""
+        gender = identity.groups.get("gender", "")
+        for pronoun, group in GENDERS.items():
+            if gender == group:
+                return pronoun
+        of_row = pronoun_of(row)
+        if of_row is not None:
+            return of_row
+        has_own_name = any(name in values and name in self.fields for name in (*NAMES, "title", "person"))
+        if has_own_name and self.shows_gender:
+            raise InputError(
+                "it has slots of pronouns, and the table does not say which pronouns go with its names; add a"
+                " column pronouns with she, he or they"
+            )
+        return "she" if self._once("pronouns", ("she", "he")) == "she" else "he"
+
+    def _once(self, name: str, values: Sequence[str], without: Collection[str] = ()) -> str:
+        """Return the value that was drawn for this set under a name."""
+        if name not in self._drawn:
+            self._drawn[name] = self.draws.value(name, values, without)
+        return self._drawn[name]
+
+    def _content(self, name: str, identity: Identity, pronoun: Pronoun, contents: Mapping[str, str]) -> str:
+        """Return the content of a field that the user's table does not fill."""
+        if name == "person":
+            return _description(identity, pronoun, shows_gender=self.shows_gender)
+        if name == "pronouns":
+            return built_in_list("gender").groups[GENDERS[pronoun]]["pronouns"]
+        if name == "title":
+            return built_in_list("gender").groups[GENDERS[pronoun]]["title"]
+        if name in NAMES:
+            return self._name(name, identity, pronoun, contents)
+        attribute = "nationality" if name == "country" else name
+        groups = built_in_list(attribute).groups
+        group = identity.groups.get(attribute) or self._once(attribute, list(groups))
+        return groups[group]["country"] if name == "country" else group
+
+    def _name(self, name: str, identity: Identity, pronoun: Pronoun, contents: Mapping[str, str]) -> str:
+        """Return a first, last or full name that agrees with pronoun and race."""
+        own = [known for known in ("name", "full_name") if known in contents]
+        if own and name in ("name", "full_name"):
+            return contents[own[0]]
+        race = identity.groups.get("race") if "race" in identity.traits else None
+        first = contents.get("first_name")
+        last = contents.get("last_name")
+        if first is None and name != "last_name":
+            list_name = f"first name, {pronoun}, {race}"
+            others = [value for key, value in self._drawn.items() if key.startswith("first name")]
+            first = self._once(list_name, first_names(pronoun, race), others)
+        if last is None and name != "first_name":
+            list_name = f"last name, {race}"
+            others = [value for key, value in self._drawn.items() if key.startswith("last name")]
+            last = self._once(list_name, last_names(race), others)
+        if name == "first_name":
+            return first or ""
+        return last or "" if name == "last_name" else f"{first} {last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person of a matched set: pronoun, and contents of the fields that the prompt uses."""
+
+    identity: Identity
+    pronoun: Pronoun
+    contents: Mapping[str, str]
+
+
+def _description(identity: Identity, pronoun: Pronoun, *, shows_gender: bool) -> str:
+    """Return a noun phrase such as "a 72-year-old Black woman who uses a wheelchair"."""
+    words = []
+    age = identity.groups.get("age")
+    if age is not None:
+        words.append(f"{age}-year-old")
+    traits = [identity.traits.get(attribute, {}) for attribute in _ORDER]
+    words += [trait["adjective"] for trait in traits if "adjective" in trait]
+    words.append(_noun(identity, pronoun, shows_gender=shows_gender))
+    words += [trait["phrase"] for trait in traits if "phrase" in trait]
+    article = "an" if takes_an(words[0]) else "a"
+    return " ".join([article, *words])
+
+
+def _noun(identity: Identity, pronoun: Pronoun, *, shows_gender: bool) -> str:
+    is_known = (
+        "gender" in identity.groups or pronoun_of(identity.rows[0] if identity.rows else {}) is not None
+    )
+    if is_known or shows_gender:
+        return built_in_list("gender").groups[GENDERS[pronoun]]["noun"]
+    return "person"
