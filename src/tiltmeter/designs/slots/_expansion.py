@@ -30,8 +30,8 @@ _HOW_TO_MARK: Final = (
 def swapped(prompts: DataFrame, swap: Swap, *, seed: int) -> DataFrame:
     """Fill the slots of marked prompts for every group, so that each prompt becomes a matched set.
 
-    The prompts of a set differ only in the identity. What is not swapped but has a slot is drawn once for each
-    set (a first name if only ages are swapped). Names are drawn so that all are used equally often.
+    The prompts of a set differ only in the identity. What is not swapped but has a slot is drawn once for
+    each set (a first name if only ages are swapped). Names are drawn so that all are used equally often.
 
     Parameters
     ----------
@@ -48,14 +48,14 @@ def swapped(prompts: DataFrame, swap: Swap, *, seed: int) -> DataFrame:
     -------
     DataFrame
         One row for each prompt and combination of groups: the given columns with the filled `prompt`, `item`
-        (number of the marked prompt from 0, unless there is a column of this name), a column for each attribute
-        with the group, and a column for each field that a prompt uses.
+        (number of the marked prompt from 0, unless there is a column of this name), a column for each
+        attribute with the group, and a column for each field that a prompt uses.
 
     Raises
     ------
     InputError
-        A prompt has no slots, an unknown slot, or none that differs between the groups; its words do not agree
-        with some of the groups; or there would be more than `MOST_PROMPTS` prompts.
+        A prompt has no slots, an unknown slot, or none that differs between the groups; its words do not
+        agree with some of the groups; or there would be more than `MOST_PROMPTS` prompts.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def swapped(prompts: DataFrame, swap: Swap, *, seed: int) -> DataFrame:
     for name in added:
         if name in prompts.columns:
             raise InputError(
-                f"the table of prompts already has a column {name!r}, which the swap adds; rename or remove it"
+                f"the table of prompts already has a column {name!r}, which the swap adds; rename it"
             )
     draws = Draws(seed)
     rows: list[dict[str, Any]] = []
@@ -89,12 +89,8 @@ def swapped(prompts: DataFrame, swap: Swap, *, seed: int) -> DataFrame:
     if "item" not in prompts.columns:
         numbered = numbered.with_columns(item=pl.col("_row").cast(Int32))
     joined = filled.join(numbered, on="_row", how="left", maintain_order="left")
-    return joined.select(
-        prompt=pl.col("_prompt"),
-        item="item",
-        *[pl.col(name) for name in added],
-        *[pl.col(name) for name in prompts.columns if name not in ("prompt", "item")],
-    )
+    kept = [name for name in prompts.columns if name not in ("prompt", "item")]
+    return joined.select(pl.col("_prompt").alias("prompt"), "item", *added, *kept)
 
 
 def _texts(prompts: DataFrame) -> Sequence[str]:
@@ -191,6 +187,6 @@ def _refuse_alike(prompts: Sequence[str], identities: Identities) -> None:
     position = next(index for index, prompt in enumerate(prompts) if prompt in prompts[:index])
     first = combinations[prompts.index(prompts[position])]
     raise InputError(
-        f"it is the same for {', '.join(first.values())} and {', '.join(combinations[position].values())}; add a"
-        " slot that differs between them"
+        f"it is the same for {', '.join(first.values())} and {', '.join(combinations[position].values())};"
+        " add a slot that differs between them"
     )

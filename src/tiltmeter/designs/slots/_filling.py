@@ -25,6 +25,9 @@ _SENTENCE_START: Final = re.compile(r"(?:^|[.!?…][\"'”’)\]]*\s+|\n\s*\n\s*
 _ABBREVIATION: Final = re.compile(
     r"\b(?:e\.g|i\.e|etc|vs|cf|approx|no|Dr|Mr|Mrs|Ms|Mx|Prof|St)\.\s+$", re.IGNORECASE
 )
+_CLAUSE: Final = re.compile(r"\swho\s")
+_SECOND_CLAUSE: Final = re.compile(r"\s+(?:who|whose)\b")
+"""A relative clause after a description that ends in one: "a woman who uses a wheelchair and who ..."."""
 _WORD: Final = re.compile(r"[^\s\"'“‘(*_]\S*")
 _NEAR: Final = 40
 """Characters before a slot that are searched for the beginning of a sentence."""
@@ -35,10 +38,10 @@ def fill(template: Template, person: Person, identities: Identities) -> tuple[st
     contents: list[str] = []
     pieces: list[str] = []
     end = 0
-    for slot in template.slots:
+    for index, slot in enumerate(template.slots):
         pieces.append(template.prompt[end : slot.start])
         text = "".join(pieces)
-        content = _content(slot, person, identities, text)
+        content = _content(slot, person, identities, text, template.after(index))
         contents.append(content)
         pieces.append(content)
         end = slot.end
@@ -46,7 +49,7 @@ def fill(template: Template, person: Person, identities: Identities) -> tuple[st
     return _with_articles(template, contents), contents
 
 
-def _content(slot: Slot, person: Person, identities: Identities, before: str) -> str:
+def _content(slot: Slot, person: Person, identities: Identities, before: str, after: str) -> str:
     """Return the content of a slot; that of an article is decided later."""
     if isinstance(slot, PronounSlot):
         return _pronoun(slot, person)
@@ -58,14 +61,15 @@ def _content(slot: Slot, person: Person, identities: Identities, before: str) ->
     if isinstance(slot, FieldSlot):
         content = person.contents[slot.field]
         begins = slot.field == "person" and _begins_sentence(before)
+        if _CLAUSE.search(content) and _SECOND_CLAUSE.match(after):
+            content = f"{content} and"
         return content[:1].upper() + content[1:] if slot.capital or begins else content
     return ""
 
 
 def _begins_sentence(before: str) -> bool:
     near = before[-_NEAR:]
-    starts = _SENTENCE_START.search(near) if len(near) < len(before) else _SENTENCE_START.search(before)
-    return starts is not None and _ABBREVIATION.search(near) is None
+    return _SENTENCE_START.search(near) is not None and _ABBREVIATION.search(near) is None
 
 
 def _pronoun(slot: PronounSlot, person: Person) -> str:
@@ -115,8 +119,8 @@ def _place(slot: GroupSlot, identity: Identity, identities: Identities) -> int:
     ]
     if places:
         raise InputError(
-            f"{slot.source} has {count} forms, which may be those of {' or '.join(places)}; swap one attribute"
-            " at a time, or write a table with a column for these words"
+            f"{slot.source} has {count} forms, which may be those of {' or '.join(places)}; swap one"
+            " attribute at a time, or write a table with a column for these words"
         )
     raise InputError(
         f"{slot.source} has {count} forms for other numbers of groups: {'; '.join(numbers)}. Write a form for"

@@ -22,8 +22,8 @@ PRONOUNS: Final[Mapping[Case, Mapping[Pronoun, tuple[str, ...]]]] = {
     "will": {"she": ("she'll",), "he": ("he'll",), "they": ("they'll",)},
     "would": {"she": ("she'd",), "he": ("he'd",), "they": ("they'd",)},
 }
-"""The forms of each pronoun by case; the first is used where a slot has none for a pronoun. "is" to "would" are
-subjects with a contracted verb."""
+"""The forms of each pronoun by case; the first is used where a slot has none for a pronoun. "is" to "would"
+are subjects with a contracted verb."""
 SUBJECTS: Final = ("subject", "is", "has", "will", "would")
 """Cases of a subject."""
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from polars import DataFrame
 
-from tiltmeter._files.paths import is_file, is_folder
-from tiltmeter._files.tables import ROW, read_user_table
+from tiltmeter._files.paths import is_folder
+from tiltmeter._files.tables import ROW, UserTable, read_user_table
 from tiltmeter._files.yaml import content_of
 from tiltmeter._sanitising import not_utf8
 from tiltmeter.errors import InputError
@@ -34,7 +34,7 @@ def read_prompts(path: str | Path) -> DataFrame:
     Returns
     -------
     DataFrame
-        The column `prompt`, and the other columns of a table; for a folder, `file` has the names of the files.
+        The column `prompt`, and the other columns of a table; for a folder, `file` has the file names.
 
     Raises
     ------
@@ -50,12 +50,21 @@ def read_prompts(path: str | Path) -> DataFrame:
         if not prompts:
             raise InputError(f"{source} contains no prompts; write one in each line, or separate them by ---")
         return DataFrame({"prompt": prompts})
-    if not is_file(source):
-        raise InputError(f"there is no file {source}")
-    table = read_user_table(source)
+    return read_user_prompts(source).rows.drop(ROW)
+
+
+def read_user_prompts(path: Path) -> UserTable:
+    """Read a table with the column `prompt`.
+
+    Raises
+    ------
+    InputError
+        There is no such file, it cannot be read, or it has no prompts.
+    """
+    table = read_user_table(path)
     table.demand(["prompt"])
     table.refuse_empty(["prompt"])
-    return table.rows.drop(ROW)
+    return table
 
 
 def read_text(path: Path) -> str:
@@ -72,8 +81,8 @@ def prompt_spans(text: str) -> Sequence[tuple[int, int]]:
 
     Examples
     --------
-    >>> prompt_spans("one\\n\\ntwo"), prompt_spans("one\\n---\\ntwo\\nlines\\n")
-    ([(0, 3), (5, 8)], [(0, 3), (8, 17)])
+    >>> prompt_spans("one prompt")
+    [(0, 10)]
     """
     separators = list(_SEPARATOR.finditer(text))
     if not separators:

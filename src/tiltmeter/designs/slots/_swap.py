@@ -115,8 +115,8 @@ class Swap:
         choice
             Names of built-in attributes, joined by commas if they are crossed ("race,gender"), each with the
             selected groups after a colon if not all are wanted ("gender:women/men", "age:30/60"); a table of
-            groups and of what slots contain, or its file (CSV, JSONL, Excel, Parquet); or None, if the prompts
-            have their own alternatives.
+            groups and of what slots contain, or its file (CSV, JSONL, Excel, Parquet); or None, if the
+            prompts have their own alternatives.
         groups
             Names of the columns of a table that are attributes, or the name of the attribute of the
             alternatives; a text may have several, joined by commas.
@@ -186,7 +186,7 @@ class Swap:
             elif [_without_article(name) for name in own] != [_without_article(name) for name in names]:
                 raise InputError(
                     f"prompt {number} has the alternatives {', '.join(own)}, and prompt 1 has"
-                    f" {', '.join(names)}; the first slot of each prompt must have the same, in the same order"
+                    f" {', '.join(names)}; the first slot of each prompt must have the same ones in one order"
                 )
         if len(set(names)) < len(names):
             raise InputError(

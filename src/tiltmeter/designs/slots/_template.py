@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from tiltmeter.designs.slots._forms import Case, Pronoun, case_of, is_agreement, is_pronoun
 from tiltmeter.errors import InputError, did_you_mean
 
-_SLOT: Final = re.compile(
+SLOT: Final = re.compile(
     r"\{\{(?P<by_group>[^{}\":\n]*/[^{}\":\n]*)\}\}|\{(?P<single>[\w '’/-]*[^\W\d_][\w '’/-]*)\}"
 )
 """A slot with forms by group, or one with a field or forms by pronoun."""
@@ -114,7 +114,7 @@ class Template:
 
 def names_in(prompt: str) -> Iterator[str]:
     """Yield the words in single braces in a prompt that may be names of fields, in lower case."""
-    for match in _SLOT.finditer(prompt):
+    for match in SLOT.finditer(prompt):
         name = (match["single"] or "").strip()
         if _NAME.fullmatch(name):
             yield name.lower()
@@ -123,7 +123,8 @@ def names_in(prompt: str) -> Iterator[str]:
 def parse(prompt: str, fields: Sequence[str]) -> Template:
     """Find the slots of a prompt.
 
-    Other braces, such as those of JSON, are text. So is an unknown word between braces and blanks (`{ word }`).
+    Other braces, such as those of JSON, are text. So is an unknown word between braces and blanks
+    (`{ word }`).
 
     Parameters
     ----------
@@ -137,11 +138,12 @@ def parse(prompt: str, fields: Sequence[str]) -> Template:
 
     Examples
     --------
-    >>> [slot.source for slot in parse('{First_name} says {he/she/they} {is/are} {"ready": 1}.', ["first_name"]).slots]
-    ['{First_name}', '{he/she/they}', '{is/are}']
+    >>> template = parse('{Name} says {he/she/they} {is/are} {"ready": 1}.', ["name"])
+    >>> [slot.source for slot in template.slots]
+    ['{Name}', '{he/she/they}', '{is/are}']
     """
     slots: list[Slot] = []
-    for match in _SLOT.finditer(prompt):
+    for match in SLOT.finditer(prompt):
         slot = _slot_of(match, fields)
         if slot is not None:
             slots.append(slot)
