@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tiltmeter import reports
+from tiltmeter import _marking, reports
 from tiltmeter._cli import command_options as o
 from tiltmeter._files.paths import is_folder
 from tiltmeter._files.writing import writing
-from tiltmeter._marking import MarkedPrompts, mark_prompts
 from tiltmeter.errors import InputError
+
+if TYPE_CHECKING:
+    from tiltmeter._marking import MarkedPrompts
 
 MOST_DOUBTS: Final = 20
 """Number of doubtful places that are printed."""
@@ -53,7 +55,7 @@ def swap(
     Writes a copy in which pronouns, verbs, names and other words about a person are slots. Read it: the rules
     of the command are no knowledge of grammar.
     """
-    marked = mark_prompts(prompts)
+    marked = _marking.mark_prompts(prompts)
     if not marked.marks:
         typer.echo(f"no words about a person found in {prompts}; nothing is written.")
         typer.echo(_HOW_TO_MARK)
@@ -102,6 +104,6 @@ def _print_doubts(marked: MarkedPrompts) -> None:
     typer.echo("Look at these places:")
     for doubt in marked.doubts[:MOST_DOUBTS]:
         reports.print_text(f"- {doubt.place}, “{doubt.words}”: {doubt.reason}", always=True)
-    others = len(marked.doubts) - MOST_DOUBTS
-    if others > 0:
-        typer.echo(f"- and {others:,} more")
+    unprinted = len(marked.doubts) - MOST_DOUBTS
+    if unprinted > 0:
+        typer.echo(f"- and {unprinted:,} more")

@@ -12,12 +12,14 @@ from tiltmeter._files.paths import is_folder
 from tiltmeter._files.tables import ROW, UserTable
 from tiltmeter._marking._suggestions import Suggestions, suggest
 from tiltmeter.designs.slots._reading import (
+    NO_PROMPTS,
     TEXT_FILES,
     prompt_files,
     prompt_spans,
     read_text,
     read_user_prompts,
 )
+from tiltmeter.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,10 @@ def mark_prompts(source: Path) -> MarkedPrompts:
             marked.texts[file.name] = _marked_text(marked, text, [(0, len(text))], f"{file.name}, ")
     elif source.suffix.lower() in TEXT_FILES:
         text = read_text(source)
-        marked.texts[""] = _marked_text(marked, text, prompt_spans(text), "")
+        spans = prompt_spans(text)
+        if not spans:
+            raise InputError(NO_PROMPTS.format(path=source))
+        marked.texts[""] = _marked_text(marked, text, spans, "")
     else:
         table = read_user_prompts(source)
         marked.table = _marked_table(marked, table)

@@ -71,9 +71,9 @@ class Suggestions:
 
     def is_free(self, start: int, end: int) -> bool:
         """Return whether a place has no mark and no slot of the author."""
-        taken = [(mark.start, mark.end) for mark in self.marks]
-        taken += [slot.span() for slot in SLOT.finditer(self.prompt)]
-        return all(end <= first or last <= start for first, last in taken)
+        spans = [(mark.start, mark.end) for mark in self.marks]
+        spans += [slot.span() for slot in SLOT.finditer(self.prompt)]
+        return all(end <= first or last <= start for first, last in spans)
 
 
 def suggest(prompt: str) -> Suggestions:
@@ -259,8 +259,8 @@ _AUXILIARY: Final = re.compile(
 )
 _NEXT_WORD: Final = re.compile(r"\s+([\w'’-]+)")
 _PARTICIPLE: Final = re.compile(
-    rf"\s+{ADVERBS}(?:\w+ed|been|had|got|gone|done|made|seen|taken|given|become|come|left|lost|paid|spent|taught"
-    r"|won|written)\b"
+    rf"\s+{ADVERBS}(?P<word>[\w-]+ed|been|had|got|gone|done|made|seen|taken|given|become|come|left|lost|paid"
+    r"|spent|taught|won|written)\b"
 )
 
 
@@ -291,10 +291,11 @@ def _case_of(match: re.Match[str], suggestions: Suggestions) -> str:
     if word.endswith("'d"):
         return "would"
     if word.endswith("'s"):
-        has_participle = _PARTICIPLE.match(prompt, match.end()) is not None
-        if has_participle:
+        participle = _PARTICIPLE.match(prompt, match.end())
+        is_adjective = participle is not None and participle["word"] in _contexts()["adjectives_in_ed"]
+        if participle is not None:
             suggestions.doubt(match.start(), match.end(), "is it short for is or for has?")
-        return "has" if has_participle else "is"
+        return "is" if participle is None or is_adjective else "has"
     if word in ("himself", "herself"):
         return "reflexive"
     if word == "him":

@@ -8,9 +8,7 @@ from typing import Final
 
 from tiltmeter.designs.articles import takes_an
 from tiltmeter.designs.slots._forms import SUBJECTS, plural_verb
-from tiltmeter.designs.slots._gendered_words import places_by_gender
 from tiltmeter.designs.slots._lists import NAMES
-from tiltmeter.designs.slots._swap import Identities
 from tiltmeter.designs.slots._template import FieldSlot, GroupSlot, PronounSlot, Template, VerbSlot
 from tiltmeter.errors import InputError
 
@@ -73,7 +71,7 @@ def check_template(template: Template, *, uses_they: bool) -> None:
 
 def _check_subject(slot: PronounSlot, before: str, after: str, *, uses_they: bool) -> None:
     """Raise InputError if the words before and after a subject do not agree with some of its forms."""
-    if _CONTRACTION_AFTER.search(after):
+    if uses_they and _CONTRACTION_AFTER.search(after):
         raise InputError(
             f"{slot.source}'s has no form for they; write {{he's/she's/they're}} (is) or"
             " {he's/she's/they've} (has)"
@@ -163,18 +161,3 @@ def _ends_in_phrase(slot: FieldSlot | GroupSlot, content: str) -> bool:
         and slot.field == "person"
         and bool(re.search(r"\s(?:who|with)\s", content))
     )
-
-
-def check_order(template: Template, identities: Identities) -> None:
-    """Raise InputError if the forms of gendered nouns are in another order than the groups."""
-    groups = list(identities.groups.get("gender", ()))
-    if "women" not in groups or "men" not in groups:
-        return
-    women, men = groups.index("women"), groups.index("men")
-    for slot in template.group_slots:
-        places = places_by_gender(slot.forms)
-        if places is not None and (places["she"] < places["he"]) != (women < men):
-            raise InputError(
-                f"the forms in {slot.source} are in another order than the groups of gender"
-                f" ({', '.join(groups)}); change their order"
-            )

@@ -9,9 +9,9 @@ import polars as pl
 from polars import DataFrame, Int32, String
 
 from tiltmeter._sanitising import shortened
-from tiltmeter.designs.slots._checks import check_filled, check_order, check_template
+from tiltmeter.designs.slots._checks import check_filled, check_template
 from tiltmeter.designs.slots._filling import fill
-from tiltmeter.designs.slots._gendered_words import places_by_gender
+from tiltmeter.designs.slots._gendered_words import is_relation, places_by_gender
 from tiltmeter.designs.slots._lists import FIELDS, NAMES
 from tiltmeter.designs.slots._people import Draws, MatchedSet
 from tiltmeter.designs.slots._swap import Identities, Swap
@@ -89,8 +89,8 @@ def swapped(prompts: DataFrame, swap: Swap, *, seed: int) -> DataFrame:
     if "item" not in prompts.columns:
         numbered = numbered.with_columns(item=pl.col("_row").cast(Int32))
     joined = filled.join(numbered, on="_row", how="left", maintain_order="left")
-    kept = [name for name in prompts.columns if name not in ("prompt", "item")]
-    return joined.select(pl.col("_prompt").alias("prompt"), "item", *added, *kept)
+    columns = [name for name in prompts.columns if name not in ("prompt", "item")]
+    return joined.select(pl.col("_prompt").alias("prompt"), "item", *added, *columns)
 
 
 def _texts(prompts: DataFrame) -> Sequence[str]:
@@ -149,7 +149,6 @@ def _filled_rows(
     of_set = MatchedSet(draws, used, _shows_gender(template))
     people = [of_set.person(identity, identities.values) for identity in identities.identities]
     check_template(template, uses_they=any(person.pronoun == "they" for person in people))
-    check_order(template, identities)
     rows: list[dict[str, Any]] = []
     for person in people:
         prompt, contents = fill(template, person, identities)
@@ -167,7 +166,8 @@ def _used_fields(template: Template) -> frozenset[str]:
 
 def _shows_gender(template: Template) -> bool:
     """Return whether a prompt has pronouns, names or gendered nouns, with which a description must agree."""
-    has_nouns = any(places_by_gender(slot.forms) is not None for slot in template.group_slots)
+    forms = [slot.forms for slot in template.group_slots]
+    has_nouns = any(places_by_gender(words) is not None or is_relation(words) for words in forms)
     return template.has_pronouns or has_nouns or not template.fields.isdisjoint({*NAMES, "title"})
 
 
@@ -177,9 +177,11 @@ def _refuse_alike(prompts: Sequence[str], identities: Identities) -> None:
         return
     combinations = [dict(identity.groups) for identity in identities.identities]
     for attribute in identities.groups:
-        others = [{**combination, attribute: ""} for combination in combinations]
-        same = [prompts[index] for index, other in enumerate(others) if other == others[0]]
-        if len(set(same)) == 1 and len(same) > 1:
+        without = [{**combination, attribute: ""} for combination in combinations]
+        of_attribute = [
+            prompt for prompt, groups in zip(prompts, without, strict=True) if groups == without[0]
+        ]
+        if len(set(of_attribute)) == 1 and len(of_attribute) > 1:
             raise InputError(
                 f"it is the same for all groups of {attribute}; add a slot that differs between them, such as"
                 " {person}"

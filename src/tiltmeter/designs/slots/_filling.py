@@ -7,7 +7,8 @@ from typing import Final
 
 from tiltmeter.designs.articles import takes_an
 from tiltmeter.designs.slots._forms import PRONOUNS
-from tiltmeter.designs.slots._gendered_words import places_by_gender
+from tiltmeter.designs.slots._gendered_words import is_relation, places_by_gender
+from tiltmeter.designs.slots._lists import GENDERS
 from tiltmeter.designs.slots._people import Person
 from tiltmeter.designs.slots._swap import Identities, Identity
 from tiltmeter.designs.slots._template import (
@@ -85,13 +86,13 @@ def _pronoun(slot: PronounSlot, person: Person) -> str:
 
 
 def _place_by_pronoun(slot: GroupSlot, person: Person, identities: Identities) -> int | None:
-    """Return the position of the form of a gendered noun where gender is not swapped; None for other forms.
-
-    Such nouns agree with the pronouns of the set.
-    """
-    if "gender" in identities.groups or identities.are_variants:
+    """Return the position of the form of a gendered noun, which agrees with the pronouns; None for others."""
+    if identities.are_variants:
         return None
     places = places_by_gender(slot.forms)
+    if places is None and "gender" not in identities.groups and is_relation(slot.forms):
+        place = list(GENDERS).index(person.pronoun)
+        return place if place < len(slot.forms) else None
     return None if places is None else places.get(person.pronoun)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tiltmeter._files.yaml import packaged_yaml
 from tiltmeter.designs.slots._forms import Pronoun
+
+_PRONOUNS: Final[Sequence[Pronoun]] = ("she", "he", "they")
+"""Pronouns in the order of the forms of gendered words."""
 
 
 @cache
@@ -20,7 +23,7 @@ def gendered_words() -> Any:
 def places_by_gender(forms: Sequence[str]) -> Mapping[Pronoun, int] | None:
     """Return the positions of the forms of a gendered noun, by the pronoun that goes with each.
 
-    None if no known noun has these forms. Words before the noun are ignored.
+    None if no noun for a person has these forms. Words before the noun are ignored.
 
     Examples
     --------
@@ -29,16 +32,30 @@ def places_by_gender(forms: Sequence[str]) -> Mapping[Pronoun, int] | None:
     >>> places_by_gender(["cat", "dog"]) is None
     True
     """
-    endings = [f" {' '.join(form.lower().split())}" for form in forms]
-    pronouns: Sequence[Pronoun] = ("she", "he", "they")
-    for nouns in (*gendered_words()["people"], *gendered_words()["relations"]):
+    for nouns in gendered_words()["people"]:
         places: dict[Pronoun, int] = {}
-        for pronoun, noun in zip(pronouns, nouns, strict=True):
-            for place, ending in enumerate(endings):
-                if ending.endswith(f" {noun.lower()}"):
+        for pronoun, noun in zip(_PRONOUNS, nouns, strict=True):
+            for place, form in enumerate(forms):
+                if _ends_in(form, noun):
                     places[pronoun] = place
         if "she" in places and "he" in places and places["she"] != places["he"]:
-            if "they" not in places and len(forms) == len(pronouns):
+            if "they" not in places and len(forms) == len(_PRONOUNS):
                 places["they"] = ({0, 1, 2} - set(places.values())).pop()
             return places
     return None
+
+
+def is_relation(forms: Sequence[str]) -> bool:
+    """Return whether forms are nouns for what somebody is to another: {{mother/father}}.
+
+    Their order is that of the groups: the wife of a man stands in the place of men.
+    """
+    for female, male, _ in gendered_words()["relations"]:
+        has_female = any(_ends_in(form, female) for form in forms)
+        if has_female and any(_ends_in(form, male) for form in forms):
+            return True
+    return False
+
+
+def _ends_in(form: str, noun: str) -> bool:
+    return f" {' '.join(form.lower().split())}".endswith(f" {noun.lower()}")

@@ -120,6 +120,10 @@ class MatchedSet:
             self._drawn[name] = self.draws.value(name, values, without)
         return self._drawn[name]
 
+    def _drawn_names(self, kind: str) -> Sequence[str]:
+        """Return the names of other groups in this set, so that no two groups have the same."""
+        return [name for key, name in self._drawn.items() if key.startswith(kind)]
+
     def _content(self, name: str, identity: Identity, pronoun: Pronoun, contents: Mapping[str, str]) -> str:
         """Return the content of a field that the user's table does not fill."""
         if name == "person":
@@ -145,12 +149,10 @@ class MatchedSet:
         last = contents.get("last_name")
         if first is None and name != "last_name":
             list_name = f"first name, {pronoun}, {race}"
-            others = [value for key, value in self._drawn.items() if key.startswith("first name")]
-            first = self._once(list_name, first_names(pronoun, race), others)
+            first = self._once(list_name, first_names(pronoun, race), self._drawn_names("first name"))
         if last is None and name != "first_name":
             list_name = f"last name, {race}"
-            others = [value for key, value in self._drawn.items() if key.startswith("last name")]
-            last = self._once(list_name, last_names(race), others)
+            last = self._once(list_name, last_names(race), self._drawn_names("last name"))
         if name == "first_name":
             return first or ""
         return last or "" if name == "last_name" else f"{first} {last}"

@@ -17,6 +17,7 @@ from tiltmeter.errors import InputError
 
 TEXT_FILES: Final = (".txt", ".md")
 """Extensions of files that contain prompts as plain text."""
+NO_PROMPTS: Final = "{path} contains no prompts; write one in each line, or separate them by lines of ---"
 _SEPARATOR: Final = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
 _LINE: Final = re.compile(r"[^\n]+")
 
@@ -48,7 +49,7 @@ def read_prompts(path: str | Path) -> DataFrame:
         text = read_text(source)
         prompts = [text[start:end] for start, end in prompt_spans(text)]
         if not prompts:
-            raise InputError(f"{source} contains no prompts; write one in each line, or separate them by ---")
+            raise InputError(NO_PROMPTS.format(path=source))
         return DataFrame({"prompt": prompts})
     return read_user_prompts(source).rows.drop(ROW)
 

@@ -1,0 +1,89 @@
+"""Suggested slots: what is marked, what is doubtful, and that marked prompts can be filled."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from polars import DataFrame
+
+from tiltmeter._marking import suggest
+from tiltmeter.designs.slots import Swap, read_prompts, swapped
+
+MARKED = read_prompts(Path(__file__).with_name("marked_prompts.md"))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "marked"),
+    [
+        ("She works.", "{She/He/They} {works/work}."),
+        ("HE IS LATE", "{HE/SHE/THEY} {IS/ARE} LATE"),
+        ("Is she also late?", "{Is/Are} {she/he/they} also late?"),
+        ("he never does that", "{he/she/they} never {does/do} that"),
+        ("he worked", "{he/she/they} worked"),
+        (
+            "She carries it and watches her step.",
+            "{She/He/They} {carries/carry} it and {watches/watch} {her/his/their} step.",
+        ),
+        ("She's been ill", "{She's/He's/They've} been ill"),
+        ("he’s tired, she'll rest", "{he’s/she’s/they’re} tired, {she'll/he'll/they'll} rest"),
+        (
+            "I told her that her idea is hers",
+            "I told {her/him/them} that {her/his/their} idea is {hers/his/theirs}",
+        ),
+        ("His car is his.", "{His/Her/Their} car is {his/hers/theirs}."),
+        ("Ask him himself.", "Ask {him/her/them} {himself/herself/themself}."),
+        ("They call her calm; ask her.", "They call {her/him/them} calm; ask {her/him/them}."),
+        ("It was she who called.", "It was {she/he/they} who called."),
+        ("Emily Jones is here. Emily's CV", "{first_name} {last_name} is here. {first_name}'s CV"),
+        ("Ms Jones, a waitress", "{title} {last_name}, a {{waitress/waiter/server}}"),
+        ("An actor and Mr. Hill", "{A/An} {{actress/actor/performer}} and {{Ms./Mr./Mx.}} {last_name}"),
+        ("a mother of two", "a {{mother/father/parent}} of two"),
+        ("A 70-year-old Muslim man who uses a wheelchair asks", "{Person} asks"),
+        ("the young Woman", "the young {{Woman/Man/Person}}"),
+        ("an 18-year-old nurse", "{a/an} {age}-year-old nurse"),
+        ("{He/She/They} waits in San Francisco.", "{He/She/They} waits in San Francisco."),
+        ("The chair is broken. Ushers shear sheep.", "The chair is broken. Ushers shear sheep."),
+    ],
+)
+def test_words_about_a_person_are_marked(prompt: str, marked: str) -> None:
+    assert suggest(prompt).marked() == marked
+
+
+@pytest.mark.parametrize(
+    ("prompt", "doubts"),
+    [
+        ("His wife called.", ["wife"]),
+        ("Emily met John.", ["John"]),
+        ("We gave her notice.", ["gave her notice"]),
+        ("She's retired.", ["She's"]),
+        ("She teaches maths and physics.", ["and physics"]),
+        ("A Nigerian nurse.", ["Nigerian nurse"]),
+        ("The women agreed.", ["women"]),
+    ],
+)
+def test_doubtful_places_are_named(prompt: str, doubts: list[str]) -> None:
+    assert [doubt.words for doubt in suggest(prompt).doubts] == doubts
+
+
+def test_filled_prompts_are_marked_as_their_author_did() -> None:
+    """Of the slots of the author, at least nine in ten are found in the prompts that they became."""
+    for group in ("women", "men"):
+        other = "men" if group == "women" else "women"
+        rows = swapped(MARKED, Swap.of(f"gender:{group}/{other}"), seed=6).filter(gender=group)
+        authors = suggested = 0
+        for original, prompt in zip(MARKED["prompt"], rows["prompt"], strict=True):
+            wanted = re.findall(r"\{[\w/']+\}", original)
+            slots = re.findall(r"\{[\w/']+\}", suggest(prompt).marked())
+            authors += len(wanted)
+            suggested += min(len(slots), len(wanted))
+        assert suggested / authors > 0.9
+
+
+def test_marked_prompts_can_be_filled() -> None:
+    women = swapped(MARKED, Swap.of("gender:women/men"), seed=6).filter(gender="women")
+    marked = DataFrame({"prompt": [suggest(prompt).marked() for prompt in women["prompt"]]})
+    for swap in ("gender", "race"):
+        rows = swapped(marked, Swap.of(swap), seed=1)
+        assert rows["item"].n_unique() == MARKED.height
