@@ -104,7 +104,7 @@ def test_lists_of_names_are_long_and_have_no_name_twice() -> None:
 
     for race in (None, *built_in_list("race").groups):
         for pronoun in ("she", "he", "they"):
-            names = first_names(pronoun, race)  # type: ignore[arg-type]
+            names = first_names(pronoun, race)
             assert len(names) >= 20
             assert len(set(names)) == len(names)
         assert len(set(last_names(race))) == len(last_names(race)) >= 20

@@ -238,3 +238,30 @@ def test_names_without_pronouns_in_a_table_are_refused_next_to_pronouns() -> Non
         "Ada says she is late",
         "Tom says they are late",
     ]
+
+
+def test_columns_of_a_table_may_have_blanks_and_names_must_fit() -> None:
+    table = DataFrame({"faith": ["Muslim", "Christian"], "House of prayer": ["mosque", "church"]})
+    assert filled("The {House of prayer} is old", Swap.of(table)) == [
+        "The Mosque is old",
+        "The Church is old",
+    ]
+    assert filled("The {house of prayer} is old", Swap.of(table)) == [
+        "The mosque is old",
+        "The church is old",
+    ]
+    names = DataFrame({"origin": ["north", "south"], "name": ["Ada Berg", "Tom Lee"]})
+    with pytest.raises(InputError, match="has a column name and none first_name"):
+        filled("{first_name} is {name}", Swap.of(names))
+    empty = DataFrame({"origin": ["north", "south"], "name": ["Ada Berg", ""]})
+    with pytest.raises(InputError, match="row 2, column 'name' is empty"):
+        filled("{name} is here", Swap.of(empty))
+    ages = DataFrame({"age": ["old", "young"], "name": ["Ada Berg", "Tom Lee"]})
+    assert filled("{name} is {person}", Swap.of(ages))[0] == "Ada Berg is a person"
+    people = DataFrame({"x": ["1", "2"], "person": ["a nun", "a Sikh man"], "pronouns": ["she", ""]})
+    assert filled("{person}: {he/she} waits", Swap.of(people)) == ["A nun: she waits", "A Sikh man: he waits"]
+
+
+def test_a_swap_tells_the_origin_of_its_groups() -> None:
+    assert list(Swap.of("race,gender").origins) == ["race", "gender"]
+    assert "Tzioumis" in Swap.of("race").origins["race"]

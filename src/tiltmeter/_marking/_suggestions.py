@@ -81,8 +81,8 @@ def suggest(prompt: str) -> Suggestions:
 
     Examples
     --------
-    >>> suggest("She works as a waitress and likes her job.").marked()
-    '{She/He/They} {works/work} as a {{waitress/waiter/server}} and likes {her/his/their} job.'
+    >>> suggest("She works here and likes her job.").marked()
+    '{She/He/They} {works/work} here and {likes/like} {her/his/their} job.'
     """
     suggestions = Suggestions(prompt)
     for rule in _RULES:
@@ -192,7 +192,7 @@ _PLURALS: Final = ("women", "men")
 
 
 def _mark_nouns(suggestions: Suggestions) -> None:
-    """Mark nouns such as "waitress"; those that may be about somebody else are doubtful."""
+    """Mark gendered nouns; those that may be about another person are doubtful."""
     for kind in ("people", "relations"):
         for nouns in gendered_words()[kind]:
             if not nouns[0].endswith(".") and nouns[1] != "Mr":

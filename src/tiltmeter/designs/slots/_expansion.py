@@ -12,7 +12,7 @@ from tiltmeter._sanitising import shortened
 from tiltmeter.designs.slots._checks import check_filled, check_template
 from tiltmeter.designs.slots._filling import fill
 from tiltmeter.designs.slots._gendered_words import is_relation, places_by_gender
-from tiltmeter.designs.slots._lists import FIELDS, NAMES
+from tiltmeter.designs.slots._lists import FIELDS
 from tiltmeter.designs.slots._people import Draws, MatchedSet
 from tiltmeter.designs.slots._swap import Identities, Swap
 from tiltmeter.designs.slots._template import Template, names_in, parse
@@ -138,7 +138,8 @@ def _parsed(texts: Sequence[str], swap: Swap) -> tuple[Identities, Sequence[Temp
 def _recorded_fields(templates: Sequence[Template], identities: Identities) -> Sequence[str]:
     """Return the fields that prompts use, in a stable order; pronouns are one of them."""
     used = {name for template in templates for name in _used_fields(template)}
-    return [name for name in dict.fromkeys([*FIELDS, *identities.fields]) if name in used]
+    fields = [name.lower() for name in (*FIELDS, *identities.fields)]
+    return [name for name in dict.fromkeys(fields) if name in used]
 
 
 def _filled_rows(
@@ -146,8 +147,8 @@ def _filled_rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of the matched set of a prompt."""
     used = _used_fields(template)
-    of_set = MatchedSet(draws, used, _shows_gender(template))
-    people = [of_set.person(identity, identities.values) for identity in identities.identities]
+    of_set = MatchedSet(draws, used, _has_gendered_words(template))
+    people = [of_set.person(identity) for identity in identities.identities]
     check_template(template, uses_they=any(person.pronoun == "they" for person in people))
     rows: list[dict[str, Any]] = []
     for person in people:
@@ -164,11 +165,12 @@ def _used_fields(template: Template) -> frozenset[str]:
     return template.fields | {"pronouns"} if template.has_pronouns else template.fields
 
 
-def _shows_gender(template: Template) -> bool:
-    """Return whether a prompt has pronouns, names or gendered nouns, with which a description must agree."""
+def _has_gendered_words(template: Template) -> bool:
+    """Return whether a prompt has pronouns, titles or gendered nouns."""
+    if template.has_pronouns or not template.fields.isdisjoint({"title", "pronouns"}):
+        return True
     forms = [slot.forms for slot in template.group_slots]
-    has_nouns = any(places_by_gender(words) is not None or is_relation(words) for words in forms)
-    return template.has_pronouns or has_nouns or not template.fields.isdisjoint({*NAMES, "title"})
+    return any(places_by_gender(words) is not None or is_relation(words) for words in forms)
 
 
 def _refuse_alike(prompts: Sequence[str], identities: Identities) -> None:

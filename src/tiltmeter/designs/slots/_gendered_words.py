@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -45,10 +46,28 @@ def places_by_gender(forms: Sequence[str]) -> Mapping[Pronoun, int] | None:
     return None
 
 
-def is_relation(forms: Sequence[str]) -> bool:
-    """Return whether forms are nouns for what somebody is to another: {{mother/father}}.
+def pronoun_of_words(text: str) -> Pronoun | None:
+    """Return the pronoun that goes with a gendered noun or title in a text; None if it has none, or several.
 
-    Their order is that of the groups: the wife of a man stands in the place of men.
+    Examples
+    --------
+    >>> pronoun_of_words("a Muslim woman"), pronoun_of_words("a nurse")
+    ('she', None)
+    """
+    words = set(re.findall(r"[\w-]+", text.lower()))
+    pronouns: set[Pronoun] = set()
+    for female, male, _ in gendered_words()["people"]:
+        if female.lower().rstrip(".") in words:
+            pronouns.add("she")
+        if male.lower().rstrip(".") in words:
+            pronouns.add("he")
+    return pronouns.pop() if len(pronouns) == 1 else None
+
+
+def is_relation(forms: Sequence[str]) -> bool:
+    """Return whether forms are nouns for what a person is to another: {{mother/father}}.
+
+    Their order is that of the groups: for men, the form may be "wife".
     """
     for female, male, _ in gendered_words()["relations"]:
         has_female = any(_ends_in(form, female) for form in forms)

@@ -10,13 +10,11 @@ from typing import Final
 from tiltmeter.designs.articles import takes_an
 from tiltmeter.designs.slots._forms import Pronoun
 from tiltmeter.designs.slots._lists import GENDERS, NAMES, built_in_list, first_names, last_names
-from tiltmeter.designs.slots._swap import Identity, pronoun_of
+from tiltmeter.designs.slots._swap import Identity, pronoun_of_row
 from tiltmeter.errors import InputError
 
 _ORDER: Final = ("disability", "gender", "race", "nationality", "religion")
 """Attributes in the order of their adjectives: "an autistic nonbinary Asian Christian person"."""
-_SHOWN: Final = ("age", "race", "nationality", "religion")
-"""Attributes with a field of the same name."""
 
 
 @dataclass(slots=True)
@@ -66,28 +64,39 @@ class MatchedSet:
         Where values are drawn from.
     fields
         Names of the fields that the prompt uses.
-    shows_gender
-        Whether the prompt has slots of pronouns or names, so that a description without gender must agree.
+    has_gendered_words
+        Whether the prompt has pronouns, titles or gendered nouns; names and descriptions must agree with them.
     """
 
     draws: Draws
-    fields: Collection[str]
-    shows_gender: bool
+    fields: frozenset[str]
+    has_gendered_words: bool
     _drawn: dict[str, str] = field(default_factory=dict)
 
-    def person(self, identity: Identity, values: Sequence[str]) -> Person:
+    def person(self, identity: Identity) -> Person:
         """Return the person of an identity.
 
-        Parameters
-        ----------
-        values
-            Names of the fields that a user's table fills.
+        Raises
+        ------
+        InputError
+            The prompt has pronouns, and a user's table has names but does not say which go with them.
         """
         row = self._row_of(identity)
-        pronoun = self._pronoun_of(identity, row, values)
-        contents: dict[str, str] = {name.lower(): value.strip() for name, value in row.items()}
+        contents = {name.lower(): value for name, value in row.items()}
+        known_pronoun = _pronoun_of(identity, row)
+        has_own_name = any(name in contents and name in self.fields for name in NAMES)
+        if known_pronoun is None and has_own_name and self.has_gendered_words:
+            raise InputError(
+                "it has pronouns or gendered words, and the table does not say which go with its names; add a"
+                " column pronouns with she, he or they"
+            )
+        pronoun = known_pronoun or self._drawn_pronoun()
+        has_names = not self.fields.isdisjoint(NAMES) and not has_own_name
+        shows_gender = known_pronoun is not None or self.has_gendered_words or has_names
         for name in sorted(self.fields):
-            if name not in contents:
+            if name == "person" and name not in contents:
+                contents[name] = _description(identity, pronoun if shows_gender else None)
+            elif name not in contents:
                 contents[name] = self._content(name, identity, pronoun, contents)
         return Person(identity, pronoun, contents)
 
@@ -97,21 +106,7 @@ class MatchedSet:
         name = "row of " + ", ".join(identity.groups.values())
         return identity.rows[self.draws.position(name, len(identity.rows))]
 
-    def _pronoun_of(self, identity: Identity, row: Mapping[str, str], values: Sequence[str]) -> Pronoun:
-        """Return the pronoun of an identity, or the one that was drawn for the set."""
-        gender = identity.groups.get("gender", "")
-        for pronoun, group in GENDERS.items():
-            if gender == group:
-                return pronoun
-        of_row = pronoun_of(row)
-        if of_row is not None:
-            return of_row
-        has_own_name = any(name in values and name in self.fields for name in (*NAMES, "title", "person"))
-        if has_own_name and self.shows_gender:
-            raise InputError(
-                "it has slots of pronouns, and the table does not say which pronouns go with its names; add a"
-                " column pronouns with she, he or they"
-            )
+    def _drawn_pronoun(self) -> Pronoun:
         return "she" if self._once("pronouns", ("she", "he")) == "she" else "he"
 
     def _once(self, name: str, values: Sequence[str], without: Collection[str] = ()) -> str:
@@ -126,8 +121,6 @@ class MatchedSet:
 
     def _content(self, name: str, identity: Identity, pronoun: Pronoun, contents: Mapping[str, str]) -> str:
         """Return the content of a field that the user's table does not fill."""
-        if name == "person":
-            return _description(identity, pronoun, shows_gender=self.shows_gender)
         if name == "pronouns":
             return built_in_list("gender").groups[GENDERS[pronoun]]["pronouns"]
         if name == "title":
@@ -141,9 +134,15 @@ class MatchedSet:
 
     def _name(self, name: str, identity: Identity, pronoun: Pronoun, contents: Mapping[str, str]) -> str:
         """Return a first, last or full name that agrees with pronoun and race."""
-        own = [known for known in ("name", "full_name") if known in contents]
-        if own and name in ("name", "full_name"):
-            return contents[own[0]]
+        columns = {column.lower() for column in identity.rows[0]} if identity.rows else set()
+        full_names = [column for column in ("name", "full_name") if column in columns]
+        if full_names and name in ("name", "full_name"):
+            return contents[full_names[0]]
+        if full_names:
+            raise InputError(
+                f"the table has a column {full_names[0]} and none {name}; add it, or write"
+                f" {{{full_names[0]}}} in place of {{{name}}}"
+            )
         race = identity.groups.get("race") if "race" in identity.traits else None
         first = contents.get("first_name")
         last = contents.get("last_name")
@@ -167,24 +166,26 @@ class Person:
     contents: Mapping[str, str]
 
 
-def _description(identity: Identity, pronoun: Pronoun, *, shows_gender: bool) -> str:
-    """Return a noun phrase such as "a 72-year-old Black woman who uses a wheelchair"."""
+def _pronoun_of(identity: Identity, row: Mapping[str, str]) -> Pronoun | None:
+    """Return the pronoun that goes with an identity, or with a row of a user's table; None if it is open."""
+    gender = identity.groups.get("gender", "")
+    for pronoun, group in GENDERS.items():
+        if gender == group:
+            return pronoun
+    return pronoun_of_row(row)
+
+
+def _description(identity: Identity, pronoun: Pronoun | None) -> str:
+    """Return a noun phrase such as "a 72-year-old Black woman who uses a wheelchair".
+
+    Its noun is "person" if the pronoun is None.
+    """
     words = []
-    age = identity.groups.get("age")
-    if age is not None:
-        words.append(f"{age}-year-old")
+    if "age" in identity.traits:
+        words.append(f"{identity.groups['age']}-year-old")
     traits = [identity.traits.get(attribute, {}) for attribute in _ORDER]
     words += [trait["adjective"] for trait in traits if "adjective" in trait]
-    words.append(_noun(identity, pronoun, shows_gender=shows_gender))
+    words.append("person" if pronoun is None else built_in_list("gender").groups[GENDERS[pronoun]]["noun"])
     words += [trait["phrase"] for trait in traits if "phrase" in trait]
     article = "an" if takes_an(words[0]) else "a"
     return " ".join([article, *words])
-
-
-def _noun(identity: Identity, pronoun: Pronoun, *, shows_gender: bool) -> str:
-    is_known = (
-        "gender" in identity.groups or pronoun_of(identity.rows[0] if identity.rows else {}) is not None
-    )
-    if is_known or shows_gender:
-        return built_in_list("gender").groups[GENDERS[pronoun]]["noun"]
-    return "person"

@@ -12,6 +12,7 @@ from polars import DataFrame
 
 from tiltmeter._files.tables import ROW, UserTable, read_user_table
 from tiltmeter.designs.slots._forms import Pronoun
+from tiltmeter.designs.slots._gendered_words import pronoun_of_words
 from tiltmeter.designs.slots._lists import FIELDS, LISTS, GroupList, built_in_list
 from tiltmeter.designs.slots._template import Template
 from tiltmeter.errors import InputError, check_known
@@ -65,8 +66,6 @@ class Identities:
         All groups of a built-in attribute, of which `groups` may be a part.
     fields
         Names of fields that slots may have.
-    values
-        Names of fields that a user's table fills.
     are_variants
         Whether the groups are the alternatives of the prompts.
     """
@@ -75,7 +74,6 @@ class Identities:
     identities: Sequence[Identity]
     fields: Sequence[str]
     listed: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    values: Sequence[str] = ()
     are_variants: bool = False
 
 
@@ -132,7 +130,7 @@ class Swap:
             return cls(attributes=attributes)
         if isinstance(choice, DataFrame):
             return cls(table=_as_text(choice), attributes=attributes)
-        if isinstance(choice, Path) or _is_file_name(choice):
+        if isinstance(choice, Path) or Path(choice).suffix:
             return cls(table=read_user_table(Path(choice)), attributes=attributes)
         lists = _selected_lists(choice)
         if attributes and set(attributes) != set(lists):
@@ -142,7 +140,12 @@ class Swap:
             )
         return cls(lists=lists)
 
-    def identities(self, templates_of: Sequence[str]) -> Identities:
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Where the groups and terms of each built-in attribute come from, for reports."""
+        return {attribute: built_in_list(attribute).origin for attribute in self.lists}
+
+    def identities(self, used: Sequence[str]) -> Identities:
         """Return the identities, given the names in the slots of the prompts (`names_in`).
 
         Raises
@@ -151,7 +154,7 @@ class Swap:
             It is not clear which columns of a table are attributes, or there are fewer than two groups.
         """
         if self.table is not None:
-            return self._of_table(self.table, frozenset(templates_of))
+            return self._of_table(self.table, frozenset(used))
         lists = [built_in_list(attribute) for attribute in self.lists]
         selected = {
             groups.attribute: self.lists[groups.attribute] or tuple(groups.groups) for groups in lists
@@ -202,6 +205,7 @@ class Swap:
         attributes = self.attributes or _attributes_among(table.place, columns, used)
         table.demand(attributes)
         table.refuse_empty(attributes)
+        table.refuse_empty(name for name in columns if name.lower() in used.intersection(SLOT_COLUMNS))
         groups = {name: tuple(table.rows[name].unique(maintain_order=True)) for name in attributes}
         parts = table.rows.drop(ROW).partition_by(attributes, maintain_order=True)
         if len(parts) < 2:
@@ -212,12 +216,10 @@ class Swap:
             combination = {name: rows[0][name] for name in attributes}
             places = {name: groups[name].index(group) for name, group in combination.items()}
             identities.append(Identity(groups=combination, places=places, rows=rows))
-        values = [column.lower() for column in columns]
         return Identities(
             groups=groups,
             identities=identities,
-            fields=list(dict.fromkeys([*values, *FIELDS])),
-            values=values,
+            fields=list(dict.fromkeys([*columns, *FIELDS])),
         )
 
 
@@ -225,10 +227,6 @@ def _as_text(table: DataFrame) -> UserTable:
     """Return a table given in Python, with all values as text."""
     rows = table.select([table[name].cast(str).fill_null("").str.strip_chars() for name in table.columns])
     return UserTable.of("the table of groups", rows)
-
-
-def _is_file_name(choice: str) -> bool:
-    return ("/" not in choice.partition(":")[0] and "." in choice) or Path(choice).suffix != ""
 
 
 def _selected_lists(choice: str) -> dict[str, tuple[str, ...]]:
@@ -291,15 +289,21 @@ def _attributes_among(place: str, columns: Sequence[str], used: frozenset[str]) 
     )
 
 
-def pronoun_of(row: Mapping[str, str]) -> Pronoun | None:
-    """Return the pronoun of a row of a user's table; None if it says none."""
+def pronoun_of_row(row: Mapping[str, str]) -> Pronoun | None:
+    """Return the pronoun of a row of a user's table; None if it says none.
+
+    It is that of the columns pronouns, gender or sex, or that of a gendered word in title or person.
+    """
     by_column = {name.lower(): value for name, value in row.items()}
     for column in _GENDER_COLUMNS:
-        word = by_column.get(column, "").strip().lower()
-        first = word.partition("/")[0].strip()
+        first = by_column.get(column, "").partition("/")[0].strip().lower()
         for pronoun, words in _PRONOUN_WORDS.items():
             if first in words:
                 return pronoun
+    for column in ("title", "person"):
+        pronoun_of_word = pronoun_of_words(by_column.get(column, ""))
+        if pronoun_of_word is not None:
+            return pronoun_of_word
     return None
 
 

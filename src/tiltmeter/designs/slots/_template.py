@@ -113,10 +113,10 @@ class Template:
 
 
 def names_in(prompt: str) -> Iterator[str]:
-    """Yield the words in single braces in a prompt that may be names of fields, in lower case."""
+    """Yield what is in single braces in a prompt and may be the name of a field, in lower case."""
     for match in SLOT.finditer(prompt):
         name = (match["single"] or "").strip()
-        if _NAME.fullmatch(name):
+        if name and "/" not in name:
             yield name.lower()
 
 
@@ -129,7 +129,8 @@ def parse(prompt: str, fields: Sequence[str]) -> Template:
     Parameters
     ----------
     fields
-        Names of the fields that slots may have, in lower case.
+        Names of the fields that slots may have. A slot whose name has a capital that the field has not gets a
+        value with a capital.
 
     Raises
     ------
@@ -158,8 +159,8 @@ def _slot_of(match: re.Match[str], fields: Sequence[str]) -> Slot | None:
         return GroupSlot(source=source, start=start, end=end, forms=tuple(match["by_group"].split("/")))
     content = match["single"]
     name = content.strip()
-    if name.lower() in fields:
-        is_capital = name[0].isupper()
+    if name.lower() in [field.lower() for field in fields]:
+        is_capital = name[0].isupper() and name not in fields
         return FieldSlot(source=source, start=start, end=end, field=name.lower(), capital=is_capital)
     if "/" not in name:
         if content == name and _NAME.fullmatch(name):
