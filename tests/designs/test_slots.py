@@ -243,8 +243,8 @@ def test_names_without_pronouns_in_a_table_are_refused_next_to_pronouns() -> Non
 def test_columns_of_a_table_may_have_blanks_and_names_must_fit() -> None:
     table = DataFrame({"faith": ["Muslim", "Christian"], "House of prayer": ["mosque", "church"]})
     assert filled("The {House of prayer} is old", Swap.of(table)) == [
-        "The Mosque is old",
-        "The Church is old",
+        "The mosque is old",
+        "The church is old",
     ]
     assert filled("The {house of prayer} is old", Swap.of(table)) == [
         "The mosque is old",

@@ -27,13 +27,15 @@ MARKED = read_prompts(Path(__file__).with_name("marked_prompts.md"))
             "{She/He/They} {carries/carry} it and {watches/watch} {her/his/their} step.",
         ),
         ("She's been ill", "{She's/He's/They've} been ill"),
-        ("he’s tired, she'll rest", "{he’s/she’s/they’re} tired, {she'll/he'll/they'll} rest"),
+        ("he’s tired, he'll rest", "{he’s/she’s/they’re} tired, {he'll/she'll/they'll} rest"),
+        ("She is; he has, she works", "{She/He/They} {is/are}; he has, {she/he/they} {works/work}"),
+        ("Mr Carlos Li", "{title} {first_name} {last_name}"),
         (
             "I told her that her idea is hers",
             "I told {her/him/them} that {her/his/their} idea is {hers/his/theirs}",
         ),
         ("His car is his.", "{His/Her/Their} car is {his/hers/theirs}."),
-        ("Ask him himself.", "Ask {him/her/them} {himself/herself/themself}."),
+        ("Ask him himself.", "Ask {him/her/them} {himself/herself/themselves}."),
         ("They call her calm; ask her.", "They call {her/him/them} calm; ask {her/him/them}."),
         ("It was she who called.", "It was {she/he/they} who called."),
         ("Emily Jones is here. Emily's CV", "{first_name} {last_name} is here. {first_name}'s CV"),
@@ -61,6 +63,8 @@ def test_words_about_a_person_are_marked(prompt: str, marked: str) -> None:
         ("She teaches maths and physics.", ["and physics"]),
         ("A Nigerian nurse.", ["Nigerian nurse"]),
         ("The women agreed.", ["women"]),
+        ("She says that he ran and pays.", ["he", "and pays"]),
+        ("He asked the actress.", ["actress"]),
     ],
 )
 def test_doubtful_places_are_named(prompt: str, doubts: list[str]) -> None:

@@ -16,11 +16,16 @@ from typing import Any, Final
 from tiltmeter._files.yaml import packaged_yaml
 from tiltmeter.designs.articles import takes_an
 from tiltmeter.designs.slots._checks import ADVERBS, NO_VERBS
-from tiltmeter.designs.slots._forms import plural_verb
+from tiltmeter.designs.slots._forms import PRONOUNS, Case, Pronoun, plural_verb
 from tiltmeter.designs.slots._gendered_words import gendered_words
 from tiltmeter.designs.slots._lists import LISTS, all_first_names, all_last_names, built_in_list
 from tiltmeter.designs.slots._template import SLOT
 from tiltmeter.readers import _grammar as grammar
+
+_NEAR: Final = 60
+"""Characters before a word that are searched for the words it depends on."""
+_LONGEST_SENTENCE: Final = 200
+"""Characters after a subject that are searched for its verbs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,19 @@ class Suggestions:
     prompt: str
     marks: list[Mark] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
+    gender: str = ""
+    """Gender of the pronouns that are marked: that of most pronouns ("she" or "he")."""
+    _occupied: bytearray = field(init=False)
+    """1 for each character in a mark or in a slot of the author."""
+
+    def __post_init__(self) -> None:
+        """Find the slots of the author."""
+        self._occupied = bytearray(len(self.prompt))
+        for slot in SLOT.finditer(self.prompt):
+            self._occupy(*slot.span())
+
+    def _occupy(self, start: int, end: int) -> None:
+        self._occupied[start:end] = b"\1" * (end - start)
 
     def marked(self) -> str:
         """Return the prompt with the slots."""
@@ -62,6 +80,7 @@ class Suggestions:
         """Mark a place, unless a mark or a slot of the author is there already."""
         if not self.is_free(start, end):
             return False
+        self._occupy(start, end)
         self.marks.append(Mark(start=start, end=end, slot=slot))
         return True
 
@@ -71,9 +90,11 @@ class Suggestions:
 
     def is_free(self, start: int, end: int) -> bool:
         """Return whether a place has no mark and no slot of the author."""
-        spans = [(mark.start, mark.end) for mark in self.marks]
-        spans += [slot.span() for slot in SLOT.finditer(self.prompt)]
-        return all(end <= first or last <= start for first, last in spans)
+        return not any(self._occupied[start:end])
+
+    def before(self, start: int, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Search the words before a place for a pattern that ends there."""
+        return pattern.search(self.prompt, max(0, start - _NEAR), start)
 
 
 def suggest(prompt: str) -> Suggestions:
@@ -84,11 +105,28 @@ def suggest(prompt: str) -> Suggestions:
     >>> suggest("She works here and likes her job.").marked()
     '{She/He/They} {works/work} here and {likes/like} {her/his/their} job.'
     """
-    suggestions = Suggestions(prompt)
+    suggestions = Suggestions(prompt, gender=_main_gender(prompt))
     for rule in _RULES:
         rule(suggestions)
     suggestions.doubts.sort(key=lambda doubt: doubt.start)
     return suggestions
+
+
+_FEMALE: Final = re.compile(r"\b(?:she|her|hers|herself)\b", re.IGNORECASE)
+_MALE: Final = re.compile(r"\b(?:he|him|his|himself)\b", re.IGNORECASE)
+_OTHER_PERSON: Final = "another person? Mark it if it is the same one"
+
+
+def _main_gender(prompt: str) -> str:
+    """Return the gender of most pronouns of a prompt, or of the first if there are as many of each."""
+    text = SLOT.sub("", prompt)
+    female = [match.start() for match in _FEMALE.finditer(text)]
+    male = [match.start() for match in _MALE.finditer(text)]
+    if not female and not male:
+        return ""
+    if len(female) == len(male):
+        return "she" if female[0] < male[0] else "he"
+    return "she" if len(female) > len(male) else "he"
 
 
 # -- descriptions of a person -------------------------------------------------------------------------------
@@ -160,7 +198,9 @@ def _mark_names(suggestions: Suggestions) -> None:
     main = ""
     last = ""
     for match in _CAPITALISED.finditer(prompt):
-        is_place = _BEFORE_PLACES.search(prompt[: match.start()]) or _AFTER_PLACES.match(prompt, match.end())
+        is_place = suggestions.before(match.start(), _BEFORE_PLACES) or _AFTER_PLACES.match(
+            prompt, match.end()
+        )
         if match[0] not in _known_names() or is_place or not suggestions.is_free(*match.span()):
             continue
         main = main or match[0]
@@ -174,12 +214,13 @@ def _mark_names(suggestions: Suggestions) -> None:
             if last not in all_last_names():
                 suggestions.doubt(match.start(), following.end(), "is the second word a last name?")
     for match in _TITLED.finditer(prompt):
-        last = last or re.sub(r"['’]s$", "", match["name"])
-        if match["name"].startswith(last):
+        if match["name"] != main:
+            last = last or re.sub(r"['’]s$", "", match["name"])
+        if match["name"].startswith(last) or match["name"] == main:
             slot = "{{Ms./Mr./Mx.}}" if match["dot"] else "{title}"
             suggestions.add(match.start(), match.end("dot"), slot)
         else:
-            suggestions.doubt(match.start(), match.end(), "another person? Mark it if it is the same one")
+            suggestions.doubt(match.start(), match.end(), _OTHER_PERSON)
     if last:
         for match in re.finditer(rf"\b{re.escape(last)}\b", prompt):
             suggestions.add(match.start(), match.end(), "{last_name}")
@@ -188,6 +229,7 @@ def _mark_names(suggestions: Suggestions) -> None:
 # -- gendered nouns -----------------------------------------------------------------------------------------
 
 _OWNED: Final = re.compile(r"(?:\b(?:his|her|their|my|our|your|its)|['’]s)\s+(?:\w+\s+)?$", re.IGNORECASE)
+_ARTICLE: Final = re.compile(r"\b(an?)\s+$", re.IGNORECASE)
 _PLURALS: Final = ("women", "men")
 
 
@@ -208,12 +250,14 @@ def _mark_noun(suggestions: Suggestions, nouns: Sequence[str], *, is_relation: b
         if match[0].lower() in _PLURALS:
             suggestions.doubt(start, end, "is it about the person or about a group?")
             continue
-        if is_relation and _OWNED.search(prompt[:start]):
-            suggestions.doubt(start, end, "another person? Mark it if it is the same one")
+        gender = "she" if match[0].lower() == nouns[0].lower() else "he"
+        is_other = suggestions.gender not in ("", gender)
+        if is_other or (is_relation and suggestions.before(start, _OWNED)):
+            suggestions.doubt(start, end, _OTHER_PERSON)
             continue
         forms = [_written_like(match[0], noun) for noun in nouns]
         suggestions.add(start, end, f"{{{{{'/'.join(forms)}}}}}")
-        article = re.search(r"\b(an?)\s+$", prompt[:start], re.IGNORECASE)
+        article = suggestions.before(start, _ARTICLE)
         if article is not None and len({takes_an(form) for form in forms}) > 1:
             suggestions.add(article.start(1), article.end(1), _article_slot(article[1]))
 
@@ -231,25 +275,16 @@ _PRONOUN: Final = re.compile(
     r"(?<![\w'’/{-])(?P<word>(?:he|she)(?:['’](?:s|ll|d))?|him(?:self)?|his|her(?:s(?:elf)?|self)?)(?![\w/}-])",
     re.IGNORECASE,
 )
-_FORMS: Final[Mapping[str, Sequence[str]]] = {
-    "subject": ("she", "he", "they"),
-    "object": ("her", "him", "them"),
-    "determiner": ("her", "his", "their"),
-    "possessive": ("hers", "his", "theirs"),
-    "reflexive": ("herself", "himself", "themself"),
-    "is": ("she's", "he's", "they're"),
-    "has": ("she's", "he's", "they've"),
-    "will": ("she'll", "he'll", "they'll"),
-    "would": ("she'd", "he'd", "they'd"),
-}
-_OF_HE: Final = ("he", "he's", "he’s", "he'll", "he’ll", "he'd", "he’d")
-"""Forms of "he" that begin like those of "her"; the author's word stands first in a slot."""
+_ORDERS: Final[Mapping[str, Sequence[Pronoun]]] = {"she": ("she", "he", "they"), "he": ("he", "she", "they")}
+"""Orders of the forms in a slot; the author's word stands first."""
 _VERB: Final = re.compile(
     rf"\s+{ADVERBS}(?P<verb>[a-z]+s|(?:is|has|was|does)n['’]t)(?![\w'’-])", re.IGNORECASE
 )
-_SECOND_VERB: Final = re.compile(
-    rf"[^.!?;\n]*?(?P<words>\b(?:and|or|but)\s+{ADVERBS}(?P<verb>[a-z]+s)(?![\w'’-]))"
+_FURTHER_VERB: Final = re.compile(
+    rf"(?P<words>(?:\b(?:and|or|but)|,)\s+{ADVERBS}(?P<verb>[a-z]+s)(?![\w'’-]))"
 )
+_SENTENCE_END: Final = re.compile(r"[.!?;:\n]")
+_CLAUSE: Final = re.compile(r"\b(?:that|who|which|because|if|when|while|whether|as|since|where)\b")
 _SINGULAR_VERBS: Final = ("VVZ", "VBZ", "VHZ", "VDZ")
 """Tags of verbs in the third person singular."""
 _DETERMINER_AFTER: Final = re.compile(r"\s+(?:an?|the|his|her|their|my|our|no|every|each|two|three|many)\b")
@@ -257,6 +292,7 @@ _AUXILIARY: Final = re.compile(
     r"(?<!\bit )(?<![\w'’-])(?P<verb>is|has|was|does|isn['’]t|hasn['’]t|wasn['’]t|doesn['’]t)\s+$",
     re.IGNORECASE,
 )
+_PREVIOUS_WORD: Final = re.compile(r"([\w'’-]+)\s+$")
 _NEXT_WORD: Final = re.compile(r"\s+([\w'’-]+)")
 _PARTICIPLE: Final = re.compile(
     rf"\s+{ADVERBS}(?P<word>[\w-]+ed|been|had|got|gone|done|made|seen|taken|given|become|come|left|lost|paid"
@@ -269,10 +305,13 @@ def _mark_pronouns(suggestions: Suggestions) -> None:
     for match in _PRONOUN.finditer(suggestions.prompt):
         if not suggestions.is_free(*match.span()):
             continue
+        gender = "she" if _FEMALE.match(match["word"]) else "he"
+        if gender != suggestions.gender:
+            suggestions.doubt(match.start(), match.end(), _OTHER_PERSON)
+            continue
         case = _case_of(match, suggestions)
-        forms = [_written_like(match["word"], form) for form in _FORMS[case]]
-        if match["word"].lower()[:2] == "hi" or match["word"].lower() in _OF_HE:
-            forms = [forms[1], forms[0], forms[2]]
+        words = [PRONOUNS[case][pronoun][0] for pronoun in _ORDERS[gender]]
+        forms = [_written_like(match["word"], word) for word in words]
         if "’" in match["word"]:
             forms = [form.replace("'", "’") for form in forms]
         suggestions.add(match.start(), match.end(), f"{{{'/'.join(forms)}}}")
@@ -280,7 +319,7 @@ def _mark_pronouns(suggestions: Suggestions) -> None:
             _mark_verbs(suggestions, match)
 
 
-def _case_of(match: re.Match[str], suggestions: Suggestions) -> str:
+def _case_of(match: re.Match[str], suggestions: Suggestions) -> Case:
     """Return the case of a pronoun, from the words next to it."""
     word = match["word"].lower().replace("’", "'")
     prompt = suggestions.prompt
@@ -305,7 +344,7 @@ def _case_of(match: re.Match[str], suggestions: Suggestions) -> str:
     return _case_before_noun(match, suggestions)
 
 
-def _case_before_noun(match: re.Match[str], suggestions: Suggestions) -> str:
+def _case_before_noun(match: re.Match[str], suggestions: Suggestions) -> Case:
     """Return the case of "his" or "her", which depends on whether a noun phrase follows."""
     prompt = suggestions.prompt
     words = _contexts()
@@ -315,7 +354,7 @@ def _case_before_noun(match: re.Match[str], suggestions: Suggestions) -> str:
         return "possessive" if ends_phrase else "determiner"
     if ends_phrase:
         return "object"
-    previous = re.search(r"([\w'’-]+)\s+$", prompt[: match.start()])
+    previous = suggestions.before(match.start(), _PREVIOUS_WORD)
     verb = previous[1].lower() if previous is not None else ""
     if verb in words["before_her"]:
         end = following.end() if following is not None else match.end()
@@ -332,7 +371,7 @@ def _contexts() -> Any:
 def _mark_verbs(suggestions: Suggestions, subject: re.Match[str]) -> None:
     """Mark the verb after a subject, or an auxiliary before it; a second verb is doubtful."""
     prompt = suggestions.prompt
-    auxiliary = _AUXILIARY.search(prompt[: subject.start()])
+    auxiliary = suggestions.before(subject.start(), _AUXILIARY)
     if auxiliary is not None:
         suggestions.add(*auxiliary.span("verb"), _verb_slot(auxiliary["verb"]))
         return
@@ -340,15 +379,28 @@ def _mark_verbs(suggestions: Suggestions, subject: re.Match[str]) -> None:
     if verb is None or not _is_singular_verb(verb["verb"], in_capitals=_is_in_capitals(subject["word"])):
         return
     suggestions.add(*verb.span("verb"), _verb_slot(verb["verb"]))
-    second = _SECOND_VERB.match(prompt, verb.end())
-    if second is None or not _is_singular_verb(second["verb"], in_capitals=False):
-        return
-    words = grammar.tokens(prompt, subject.start(), second.end())
-    tag = grammar.tag([word.text for word in words])[-1]
-    if tag in _SINGULAR_VERBS or _DETERMINER_AFTER.match(prompt, second.end()):
-        suggestions.add(*second.span("verb"), _verb_slot(second["verb"]))
-    reason = f"a verb of the same person? Then it is {_verb_slot(second['verb'])}"
-    suggestions.doubt(second.start("words"), second.end("words"), reason)
+    for further in _FURTHER_VERB.finditer(prompt, verb.end(), _sentence_end(prompt, verb.end())):
+        if _is_singular_verb(further["verb"], in_capitals=False):
+            _mark_further_verb(suggestions, subject.start(), further)
+
+
+def _sentence_end(prompt: str, start: int) -> int:
+    longest = min(len(prompt), start + _LONGEST_SENTENCE)
+    end = _SENTENCE_END.search(prompt, start, longest)
+    return longest if end is None else end.start()
+
+
+def _mark_further_verb(suggestions: Suggestions, start: int, further: re.Match[str]) -> None:
+    """Mark a word after "and" or a comma that seems to be a verb of the subject at `start`."""
+    prompt = suggestions.prompt
+    words = grammar.tokens(prompt, start, further.end())
+    is_verb = grammar.tag([word.text for word in words])[-1] in _SINGULAR_VERBS
+    has_object = _DETERMINER_AFTER.match(prompt, further.end()) is not None
+    has_clause = _CLAUSE.search(prompt, start, further.start()) is not None
+    if (is_verb or has_object) and not has_clause:
+        suggestions.add(*further.span("verb"), _verb_slot(further["verb"]))
+    reason = f"a verb of the same person? Then it is {_verb_slot(further['verb'])}"
+    suggestions.doubt(further.start("words"), further.end("words"), reason)
 
 
 def _is_in_capitals(word: str) -> bool:

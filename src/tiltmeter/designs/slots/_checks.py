@@ -37,8 +37,10 @@ _PREPOSITION_BEFORE: Final = re.compile(r"\b(?:to|with|from|about|of|by|at)\s+$"
 _PUNCTUATION_AFTER: Final = re.compile(r"\s*[.,;:!?)]")
 _ARTICLE_BEFORE: Final = re.compile(r"(?<![\w'’-])(?P<article>an?)\s+[\"'“‘(*_]*$", re.IGNORECASE)
 _DETERMINER_BEFORE: Final = re.compile(
-    r"(?<![\w'’-])(?:an?|the|this|that|every|each|another|my|your|our)\s+$", re.IGNORECASE
+    r"(?<![\w'’-])(?:an?|the|this|every|each|another|my|your|our)\s+$", re.IGNORECASE
 )
+NEAR: Final = 60
+"""Characters before a slot that are searched for words that must agree with it."""
 
 
 def check_template(template: Template, *, uses_they: bool) -> None:
@@ -50,7 +52,7 @@ def check_template(template: Template, *, uses_they: bool) -> None:
         Whether the prompt is also about people whose pronoun is "they".
     """
     for index, slot in enumerate(template.slots):
-        before, after = template.before(index), template.after(index)
+        before, after = template.before(index)[-NEAR:], template.after(index)
         if isinstance(slot, PronounSlot):
             is_last = slot.end == len(template.prompt.rstrip())
             if slot.case == "determiner" and (is_last or _PUNCTUATION_AFTER.match(after)):
@@ -60,7 +62,7 @@ def check_template(template: Template, *, uses_they: bool) -> None:
                 )
             if slot.case in SUBJECTS:
                 _check_subject(slot, before, after, uses_they=uses_they)
-        if isinstance(slot, VerbSlot) and index and not before.strip():
+        if isinstance(slot, VerbSlot) and index and not template.before(index).strip():
             subject = template.slots[index - 1]
             if isinstance(subject, FieldSlot) and subject.field in (*NAMES, "person"):
                 raise InputError(
@@ -125,7 +127,7 @@ def check_filled(template: Template, contents: Sequence[str]) -> None:
     for index, slot in enumerate(template.slots):
         if not isinstance(slot, FieldSlot | GroupSlot):
             continue
-        before, after, content = template.before(index), template.after(index), contents[index]
+        before, after, content = template.before(index)[-NEAR:], template.after(index), contents[index]
         has_article = re.match(r"(?:an?|the)\s", content, re.IGNORECASE)
         determiner = _DETERMINER_BEFORE.search(before)
         if has_article and determiner is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from tiltmeter.designs.articles import takes_an
@@ -37,16 +38,12 @@ _NEAR: Final = 40
 def fill(template: Template, person: Person, identities: Identities) -> tuple[str, list[str]]:
     """Return a prompt with its slots filled, and the content of each slot."""
     contents: list[str] = []
-    pieces: list[str] = []
-    end = 0
+    near = ""
     for index, slot in enumerate(template.slots):
-        pieces.append(template.prompt[end : slot.start])
-        text = "".join(pieces)
-        content = _content(slot, person, identities, text, template.after(index))
+        near = (near + template.before(index))[-_NEAR:]
+        content = _content(slot, person, identities, near, template.after(index))
         contents.append(content)
-        pieces.append(content)
-        end = slot.end
-    pieces.append(template.prompt[end:])
+        near += content
     return _with_articles(template, contents), contents
 
 
@@ -69,8 +66,7 @@ def _content(slot: Slot, person: Person, identities: Identities, before: str, af
 
 
 def _begins_sentence(before: str) -> bool:
-    near = before[-_NEAR:]
-    return _SENTENCE_START.search(near) is not None and _ABBREVIATION.search(near) is None
+    return _SENTENCE_START.search(before) is not None and _ABBREVIATION.search(before) is None
 
 
 def _pronoun(slot: PronounSlot, person: Person) -> str:
@@ -137,12 +133,21 @@ def _selection(identities: Identities) -> str:
 
 def _with_articles(template: Template, contents: list[str]) -> str:
     """Return the filled prompt; articles depend on the word that follows them."""
-    text = template.prompt[template.slots[-1].end :] if template.slots else template.prompt
-    for index in range(len(template.slots) - 1, -1, -1):
-        slot = template.slots[index]
+    pieces: list[str] = []
+    for index, slot in enumerate(template.slots):
         if isinstance(slot, ArticleSlot):
-            word = _WORD.search(text)
-            article = "an" if word is not None and takes_an(word[0]) else "a"
+            article = "an" if takes_an(_following_word(template, contents, index)) else "a"
             contents[index] = article.capitalize() if slot.capital else article
-        text = template.before(index) + contents[index] + text
-    return text
+        pieces += [template.before(index), contents[index]]
+    last = len(template.slots) - 1
+    return "".join([*pieces, template.after(last)])
+
+
+def _following_word(template: Template, contents: Sequence[str], index: int) -> str:
+    """Return the word after a slot, in the text or in the slots after it."""
+    for position in range(index, len(template.slots)):
+        content = contents[position] if position > index else ""
+        word = _WORD.search(content + template.after(position))
+        if word is not None:
+            return word[0]
+    return ""

@@ -65,7 +65,7 @@ class MatchedSet:
     fields
         Names of the fields that the prompt uses.
     has_gendered_words
-        Whether the prompt has pronouns, titles or gendered nouns; names and descriptions must agree with them.
+        Whether the prompt has pronouns, titles or gendered nouns, with which names must agree.
     """
 
     draws: Draws
