@@ -281,7 +281,7 @@ _VERB: Final = re.compile(
     rf"\s+{ADVERBS}(?P<verb>[a-z]+s|(?:is|has|was|does)n['’]t)(?![\w'’-])", re.IGNORECASE
 )
 _FURTHER_VERB: Final = re.compile(
-    rf"(?P<words>(?:\b(?:and|or|but)|,)\s+{ADVERBS}(?P<verb>[a-z]+s)(?![\w'’-]))"
+    rf"(?P<words>(?:\b(?:and|or|but)|,)\s+{ADVERBS}(?P<verb>[a-z]+s|(?:is|has|was|does)n['’]t)(?![\w'’-]))"
 )
 _SENTENCE_END: Final = re.compile(r"[.!?;:\n]")
 _CLAUSE: Final = re.compile(r"\b(?:that|who|which|because|if|when|while|whether|as|since|where)\b")
@@ -379,9 +379,9 @@ def _mark_verbs(suggestions: Suggestions, subject: re.Match[str]) -> None:
     if verb is None or not _is_singular_verb(verb["verb"], in_capitals=_is_in_capitals(subject["word"])):
         return
     suggestions.add(*verb.span("verb"), _verb_slot(verb["verb"]))
-    for further in _FURTHER_VERB.finditer(prompt, verb.end(), _sentence_end(prompt, verb.end())):
-        if _is_singular_verb(further["verb"], in_capitals=False):
-            _mark_further_verb(suggestions, subject.start(), further)
+    for verb_phrase in _FURTHER_VERB.finditer(prompt, verb.end(), _sentence_end(prompt, verb.end())):
+        if _is_singular_verb(verb_phrase["verb"], in_capitals=False):
+            _mark_further_verb(suggestions, subject.start(), verb_phrase)
 
 
 def _sentence_end(prompt: str, start: int) -> int:
@@ -394,7 +394,8 @@ def _mark_further_verb(suggestions: Suggestions, start: int, further: re.Match[s
     """Mark a word after "and" or a comma that seems to be a verb of the subject at `start`."""
     prompt = suggestions.prompt
     words = grammar.tokens(prompt, start, further.end())
-    is_verb = grammar.tag([word.text for word in words])[-1] in _SINGULAR_VERBS
+    is_negated = further["verb"].endswith("t")
+    is_verb = is_negated or grammar.tag([word.text for word in words])[-1] in _SINGULAR_VERBS
     has_object = _DETERMINER_AFTER.match(prompt, further.end()) is not None
     has_clause = _CLAUSE.search(prompt, start, further.start()) is not None
     if (is_verb or has_object) and not has_clause:

@@ -127,7 +127,8 @@ def check_filled(template: Template, contents: Sequence[str]) -> None:
     for index, slot in enumerate(template.slots):
         if not isinstance(slot, FieldSlot | GroupSlot):
             continue
-        before, after, content = template.before(index)[-NEAR:], template.after(index), contents[index]
+        content = contents[index]
+        before, after = template.before(index)[-NEAR:], template.after(index)
         has_article = re.match(r"(?:an?|the)\s", content, re.IGNORECASE)
         determiner = _DETERMINER_BEFORE.search(before)
         if has_article and determiner is not None:

@@ -92,7 +92,7 @@ def plural_verb(verb: str) -> str | None:
     >>> plural_verb("carries"), plural_verb("watches"), plural_verb("has been")
     ('carry', 'watch', 'have been')
     """
-    first, blank, rest = verb.partition(" ")
+    first, blank, complement = verb.partition(" ")
     if first in _PLURALS:
         plural = _PLURALS[first]
     elif not first.endswith("s") or first.endswith("ss") or len(first) < 3:
@@ -103,7 +103,7 @@ def plural_verb(verb: str) -> str | None:
         plural = first[:-2]
     else:
         plural = first[:-1]
-    return f"{plural}{blank}{rest}"
+    return f"{plural}{blank}{complement}"
 
 
 def is_agreement(singular: str, plural: str) -> bool:
@@ -118,9 +118,8 @@ def is_agreement(singular: str, plural: str) -> bool:
         return True
     if plural_verb(singular) == plural:
         return True
-    first, _, rest = singular.partition(" ")
-    plural_first, _, plural_rest = plural.partition(" ")
-    if first in _PLURALS or rest != plural_rest or len(plural_first) < 2:
+    first, _, complement = singular.partition(" ")
+    plural_first, _, plural_complement = plural.partition(" ")
+    if first in _PLURALS or complement != plural_complement or len(plural_first) < 2:
         return False
-    endings = ("s", "es")
-    return first in [plural_first + ending for ending in endings]
+    return first in (f"{plural_first}s", f"{plural_first}es")

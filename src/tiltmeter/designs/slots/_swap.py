@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -183,12 +184,12 @@ class Swap:
                     f"prompt {number} has no alternatives, such as {{{{a Muslim/a Christian}}}}; add them, or"
                     f" say what its slots are filled with, such as --swap {LISTS[0]}"
                 )
-            own = [_plain(form) for form in template.group_slots[0].forms]
+            alternatives = [_plain(form) for form in template.group_slots[0].forms]
             if not names:
-                names = own
-            elif [_without_article(name) for name in own] != [_without_article(name) for name in names]:
+                names = alternatives
+            elif not _are_alike(alternatives, names):
                 raise InputError(
-                    f"prompt {number} has the alternatives {', '.join(own)}, and prompt 1 has"
+                    f"prompt {number} has the alternatives {', '.join(alternatives)}, and prompt 1 has"
                     f" {', '.join(names)}; the first slot of each prompt must have the same ones in one order"
                 )
         if len(set(names)) < len(names):
@@ -233,12 +234,13 @@ def _selected_lists(choice: str) -> dict[str, tuple[str, ...]]:
     """Return the built-in attributes that a text names, with the selected groups."""
     lists: dict[str, tuple[str, ...]] = {}
     for piece in choice.split(","):
-        attribute, colon, selection = (text.strip() for text in piece.partition(":"))
+        name, colon, selection = piece.partition(":")
+        attribute = name.strip()
         check_known(
             attribute,
             LISTS,
             f"--swap has no built-in list {attribute!r}",
-            " Or give a table with groups and names, such as names.csv",
+            "; or give a table with groups and names, such as names.csv",
         )
         if attribute in lists:
             raise InputError(f"--swap {choice} names {attribute} twice")
@@ -312,6 +314,10 @@ def _plain(form: str) -> str:
     return " ".join(form.split()) or "none"
 
 
+def _are_alike(alternatives: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether two prompts have the same alternatives, apart from articles and capitals."""
+    return [_without_article(name) for name in alternatives] == [_without_article(name) for name in names]
+
+
 def _without_article(name: str) -> str:
-    first, _, others = name.partition(" ")
-    return (others if first.lower() in ("a", "an", "the") and others else name).casefold()
+    return re.sub(r"^(?:an?|the)\s+", "", name.casefold())

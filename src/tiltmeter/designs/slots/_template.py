@@ -165,7 +165,7 @@ def _slot_of(match: re.Match[str], fields: Sequence[str]) -> Slot | None:
     if "/" not in name:
         if content == name and _NAME.fullmatch(name):
             raise InputError(
-                f"unknown slot {source}: {did_you_mean(name.lower(), list(fields))} Write {{ {name} }} with"
+                f"unknown slot {source}: {did_you_mean(name.lower(), list(fields))}; write {{ {name} }} with"
                 " blanks if the braces are part of the text"
             )
         return None
