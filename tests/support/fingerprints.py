@@ -226,7 +226,7 @@ def of_associations(rules: association_definitions.AssociationDefinition) -> Com
     """Return the components of a definition of associations."""
     terms = _yaml("associations/terms.yaml")
     tables = {name: table for name, table in terms.items() if not (rules.published and name in DEFAULT_ONLY)}
-    names = {"names": _yaml("associations/names.yaml")} if rules.deals_names else {}
+    names = {"names": _yaml("designs/names.yaml")} if rules.deals_names else {}
     return {
         "rules": _fields(rules),
         "levels": [

@@ -20,6 +20,7 @@ from tiltmeter._cli.results_commands import compare, export, gate, label, report
 from tiltmeter._cli.run_commands import analyse, finish, sim_app
 from tiltmeter._cli.several_studies import plan_each, run_each, studies_of
 from tiltmeter._cli.study_commands import init
+from tiltmeter._cli.swap_command import swap
 from tiltmeter._cli.word_commands import explain
 from tiltmeter._sanitising import printable
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError
@@ -183,6 +184,7 @@ def plan(
 
 
 app.command()(init)
+app.command()(swap)
 app.command()(analyse)
 app.command()(build)
 app.command()(show)

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 
 from tiltmeter._files.records import Filled, Line, Record, read_record
 from tiltmeter._files.yaml import packaged_yaml
+from tiltmeter.designs.first_names import FIRST_NAMES
 from tiltmeter.errors import check_known
 
 ALIGNED: Final = "aligned"
@@ -108,10 +109,6 @@ class NamedText(Record):
 _NamedTexts = Filled[
     list[Annotated[NamedText, BeforeValidator(_named_text, json_schema_input_type=str | NamedText)]]
 ]
-
-
-FIRST_NAMES: Final[Mapping[str, list[str]]] = packaged_yaml(Path(__file__).with_name("names.yaml"))
-"""Built-in lists of first names."""
 
 
 class DealtNames(Record):

@@ -1,0 +1,4 @@
+from ._expansion import MOST_PROMPTS as MOST_PROMPTS, swapped as swapped
+from ._lists import LISTS as LISTS, GroupList as GroupList, built_in_list as built_in_list
+from ._reading import read_prompts as read_prompts
+from ._swap import VARIANT as VARIANT, Swap as Swap
