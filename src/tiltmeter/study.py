@@ -428,6 +428,14 @@ class Part(ABC):
         """
         return ()
 
+    def further_outcomes(self, settings: Settings) -> Sequence[Outcome]:
+        """Return further outcomes that the part measures, with values that are expressions over the measures.
+
+        Unlike for `compared_labels`, the part has no findings of its own about them: a run adds their means
+        by group and all comparisons. By default there are none.
+        """
+        return ()
+
     def outcomes_by_group(self, view: RunView, settings: Settings) -> Iterator[tuple[Groups, DataFrame]]:
         """Yield each declaration of groups with the attempts that are about one of them.
 

@@ -40,6 +40,8 @@ Dials = Mapping[str, float]
 Odds: TypeAlias = Mapping[str, Expr]
 """Probability of each label, as an expression over the factors; the probabilities sum to 1."""
 
+SYSTEM_FIELD: Final = "_system"
+"""Field of a prompt with its own system message."""
 WORDING: Final = col.wording
 """The wording of an item, as a cluster."""
 

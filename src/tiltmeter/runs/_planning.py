@@ -9,7 +9,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, String, col
+from polars import DataFrame, Float64, Int64, Series, String, col
 
 from tiltmeter import stats
 from tiltmeter.blocks import REPEATED_LOOKS, Bars, Block, Callout, Kind, Table, columns_of
@@ -21,7 +21,7 @@ from tiltmeter.models import Sampling
 from tiltmeter.models._thinking_models import thinks, with_room_to_think
 from tiltmeter.reports import Result
 from tiltmeter.runs._asked_models import has_room_to_think
-from tiltmeter.runs._attempts import Unanalysable
+from tiltmeter.runs._attempts import TEXTS_OF_REQUEST, Unanalysable
 from tiltmeter.runs._rehearsal import Comparisons, rehearse
 from tiltmeter.runs._resolving import Resolved
 from tiltmeter.schema import SHOWN_BELOW, Schema
@@ -156,6 +156,7 @@ def make_plan(
     not_run: dict[str, str] = {}
     question_tokens = 0.0
     comparisons = Comparisons(resolved.settings, library)
+    requests = CountedRequests()
     for part in resolved.study.parts:
         settings = resolved.settings.of_part(part.name)
         try:
@@ -168,7 +169,7 @@ def make_plan(
             not_run[part.name] = str(reason)
             continue
         planned.append(_planned(resolved, part, design, heterogeneity))
-        row = _effort(part, design, settings, longest)
+        row = _effort(part, requests.new_of(design), settings, longest)
         rows.append(row)
         if row["judge_calls"]:
             question_tokens += row["judge_calls"] * part.question_length(settings) / CHARACTERS_PER_TOKEN
@@ -219,17 +220,41 @@ def highest_costs(
     longest_of = {model: _longest(resolved.sampling, model, room_to_think=room) for model in models}
     rows: list[dict[str, Any]] = []
     question_tokens = 0.0
+    requests = CountedRequests()
     for part in resolved.study.parts:
         prompts = design.filter(part=part.name)
         if prompts.is_empty():
             continue
         settings = resolved.settings.of_part(part.name)
-        row = _effort(part, prompts, settings, resolved.sampling.max_tokens)
+        row = _effort(part, requests.new_of(prompts), settings, resolved.sampling.max_tokens)
         rows.append(row)
         question_tokens += row["judge_calls"] * part.question_length(settings) / CHARACTERS_PER_TOKEN
     parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(_COUNTS, Int64)})
     costs = _costs(resolved, longest_of, parts, question_tokens, prices)
     return {cost.of: cost.high for cost in costs if cost.high is not None and cost.of != "total"}
+
+
+class CountedRequests:
+    """The requests of several parts, so that a request that several of them need is counted once.
+
+    The journal has one response for all of them: requests are equal if messages and sample number are.
+    """
+
+    def __init__(self) -> None:
+        self._keys = Series("key", [], pl.UInt64)
+
+    def new_of(self, design: DataFrame) -> DataFrame:
+        """Return a design in which `repetitions` are the numbers of requests that no earlier part has."""
+        texts = [name for name in TEXTS_OF_REQUEST if name in design.columns]
+        numbered = design.select(*texts, "first_sample", "repetitions").with_row_index("row")
+        attempts = numbered.with_columns(repetition=pl.int_ranges(0, "repetitions")).explode("repetition")
+        sample = (col.first_sample + col.repetition).cast(Int64)
+        keyed = attempts.select("row", key=pl.struct(*texts, sample=sample).hash())
+        is_new = ~col.key.is_in(self._keys.implode())
+        new = keyed.group_by("row").agg(new=is_new.sum())
+        self._keys = pl.concat([self._keys, keyed["key"]]).unique()
+        counts = numbered.select("row").join(new, on="row", how="left", maintain_order="left")
+        return design.with_columns(repetitions=counts["new"].fill_null(0))
 
 
 def _effort(part: Part, design: DataFrame, settings: Settings, longest: int | None) -> dict[str, Any]:
