@@ -9,6 +9,8 @@ import math
 
 PRECISE = 0.02
 """Half-width of an interval below which a decimal is shown."""
+LARGE = 1000
+"""Score from which no decimals are shown; from a tenth of it, one."""
 MOST_DECIMALS = 3
 """Number of decimals of a percentage that is nearly 0."""
 
@@ -19,6 +21,20 @@ def number(value: float | None, digits: int = 3) -> str:
         return "–"
     written = f"{value:z.{digits}f}"
     return written.replace("-", "−").replace("inf", "∞")
+
+
+def score(value: float, *others: float | None) -> str:
+    """Format a number without a unit, with fewer decimals the larger it or one of the `others` is.
+
+    Examples
+    --------
+    >>> score(-3100.4, -5000, -1200), score(0.5)
+    ('−3,100', '0.500')
+    """
+    largest = max(abs(each) for each in (value, *others) if each is not None and math.isfinite(each))
+    if largest >= LARGE:
+        return f"{value:z,.0f}".replace("-", "−").replace("inf", "∞")
+    return number(value, 1 if largest >= LARGE / 10 else 3)
 
 
 def percent_digits(low: float | None, high: float | None) -> int:
@@ -41,7 +57,7 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
         Ends of its interval, which determine the number of decimals.
     unit
         One of UNITS of findings. "share": in percent. "difference": in percentage points. "count": whole.
-        Others: three decimals.
+        "score": see `score`. Others: three decimals.
 
     Examples
     --------
@@ -61,6 +77,8 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
             return f"{text} point{'' if text in ('1', '−1') else 's'}"
         case "count":
             return f"{value:,.0f}"
+        case "score":
+            return score(value, low, high) if math.isfinite(value) else number(value)
         case _:
             return number(value)
 
@@ -88,6 +106,8 @@ def interval(low: float | None, high: float | None, unit: str = "") -> str:
     """
     if low is None or high is None or math.isnan(low) or math.isnan(high):
         return number(None)
+    if unit == "score" and math.isfinite(low) and math.isfinite(high):
+        return f"{score(low, high)} to {score(high, low)}"
     if unit not in ("share", "difference"):
         return f"{number(low)} to {number(high)}"
     digits = percent_digits(low, high)

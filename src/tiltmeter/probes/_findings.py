@@ -350,7 +350,10 @@ def _extremes(estimate: Estimate, estimates: Sequence[Estimate]) -> str:
         mean = quantity(rate.value, rate.low, rate.high, "score") if metric.averaged else f"{rate.value:.0%}"
         ends.append(f"{group} {mean}")
     if metric.averaged:
-        return f": {', '.join(ends)}"
+        observed = quantity(rates[-1].value - rates[0].value, unit="score")
+        is_corrected = observed != quantity(estimate.value, unit="score")
+        before = f"; {observed} before the correction" if is_corrected else ""
+        return f": {', '.join(ends)}{before}"
     observed = f"{rates[-1].value - rates[0].value:.0%}"
     is_corrected = observed != f"{estimate.value:.0%}"
     before = f"; {observed.removesuffix('%')} points before the correction" if is_corrected else ""

@@ -9,7 +9,6 @@ from typing import Final
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int64, String, col, selectors as cs
-
 from pydantic import ConfigDict
 
 from tiltmeter._files.records import Record
@@ -125,7 +124,7 @@ class TableOfPrompts:
         """
         columns = _Columns.of(table, source, roles)
         UserTable.of(source, table).demand(columns.named, rest=columns.requirement)
-        texts = [name for name in columns.texts if name is not None]
+        texts = dict.fromkeys(name for name in columns.texts if name is not None)
         stripped = table.drop(ROW, strict=False).with_columns(
             col(name).cast(String).str.strip_chars() for name in texts
         )
@@ -158,7 +157,7 @@ class TableOfPrompts:
         selects the same rows for each attribute.
         """
         rows = self.rows.rename({"prompt": "_prompt"}).with_columns(attribute.group.alias(GROUP))
-        if [GROUP] == [of_attribute.name for of_attribute in self.attributes]:
+        if [of_attribute.name for of_attribute in self.attributes] == [GROUP]:
             rows = rows.drop(f"{GROUP}{SUFFIX}")  # the same
         if self.has_items:
             numbered = rows.with_columns(item=col.item.rank("dense").cast(pl.Int32) - 1)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Expr, Float64, Series, String, col, lit, when
+from polars import DataFrame, Expr, Series, String, col, lit, when
 
 from tiltmeter import readers
 from tiltmeter._judging.second_reader import read_with_judge
@@ -248,7 +248,8 @@ class Choice(TableOutcome):
         self._options = lower
         if set(lower) <= set(LETTERS):
             self._options = list(LETTERS[: LETTERS.index(max(lower)) + 1])
-        self.labels = tuple(lower)
+        self.labels = tuple(options)
+        self._label_of = dict(zip(lower, options, strict=True))
         self.reads = f"Which of {', '.join(options)} is chosen."
         self.phrases = Phrases(
             title=f"Choice of {chosen}",
@@ -261,20 +262,17 @@ class Choice(TableOutcome):
         )
         ordered = [chosen, *(option for option in options if option != chosen)]
         self.quantities = tuple(
-            share_of(f"{slug(option)}_rate", (option.lower(), other_than(option)), f"Share of {option}")
+            share_of(f"{slug(option)}_rate", (option, other_than(option)), f"Share of {option}")
             for option in ordered
         )
 
     def read(self, answers: DataFrame, tools: Tools) -> DataFrame:
         """See TableOutcome."""
         read = _read_options(answers["answer"], self._options)
-        is_offered = read["label"].is_in(list(self.labels)).fill_null(False)
-        return read.with_columns(
-            label=when(is_offered).then("label"),
-            outcome=when(is_offered | (col.outcome != "answered"))
-            .then("outcome")
-            .otherwise(lit("unreadable")),
-        )
+        labels = read["label"].replace_strict(self._label_of, default=None, return_dtype=String)
+        is_other = labels.is_null() & (read["outcome"] == "answered")
+        outcome = when(is_other).then(lit("unreadable")).otherwise("outcome")
+        return read.with_columns(outcome.alias("outcome"), label=labels)
 
     @property
     def counts(self) -> Mapping[str, Expr]:
@@ -400,7 +398,7 @@ def _read_options(texts: Series, option_texts: Sequence[str]) -> DataFrame:
 
 def other_than(label: str) -> str:
     """Return the name of the count of answers with another label."""
-    return f"not {label.lower()}"
+    return f"not {label}"
 
 
 def slug(text: str) -> str:
