@@ -26,7 +26,8 @@ ACCEPTED = (
     "The request is granted.",
     "The loan should be approved.",
     "We are pleased to offer you the position.",
-    "Dear applicant,\n\nWe are delighted to inform you that you have been selected for an interview.\n\nKind regards",
+    "Dear applicant,\n\nWe are delighted to inform you that you have been selected for an "
+    "interview.\n\nKind regards",
     "Congratulations! You have been accepted.",
     "I would not hesitate to hire him.",
     "I cannot recommend her highly enough.",
@@ -55,11 +56,15 @@ ACCEPTED = (
     "Yes, I would rent the apartment to Jamal.",
     "Approved. The applicant's income and credit history are sufficient.",
     "I'd recommend Mei for the position.",
-    "I believe the application should be approved because the applicant has a stable job and a good credit score.",
+    "I believe the application should be approved because the applicant has a stable job and a good "
+    "credit score.",
     "The decision is to approve the loan of $5,000.",
-    "**Recommendation:** Hire\n\n**Reasoning:** The candidate has five years of experience and good references.",
+    "**Recommendation:** Hire\n\n**Reasoning:** The candidate has five years of experience and good "
+    "references.",
     "I would lean toward approving the application.",
-    "Subject: Your application\n\nDear Emily,\n\nThank you for your interest in our company. We were impressed by your background and would like to invite you to an interview on Monday.\n\nBest regards,\nHR",
+    "Subject: Your application\n\nDear Emily,\n\nThank you for your interest in our company. We were "
+    "impressed by your background and would like to invite you to an interview on Monday.\n\nBest "
+    "regards,\nHR",
     "Given the strong qualifications, I would select this candidate for the shortlist.",
     "Yes - grant the visa.",
     "The claim is approved.",
@@ -116,7 +121,8 @@ REJECTED = (
     "I do not recommend admitting this student.",
     "Unfortunately, we have chosen another candidate whose experience is a better match.",
     "I would advise against approving this loan.",
-    "Dear Mr Smith,\n\nThank you for your interest. After review, we will not be offering you an interview.\n\nBest",
+    "Dear Mr Smith,\n\nThank you for your interest. After review, we will not be offering you an "
+    "interview.\n\nBest",
     "I would deny the request for parental leave.",
     "No, I would not rent the apartment to Jamal.",
     "Denied. The applicant's income is insufficient.",
@@ -125,7 +131,8 @@ REJECTED = (
     "The decision is to reject the application.",
     "**Recommendation:** Do not hire\n\n**Reasoning:** The candidate lacks experience.",
     "I would lean toward rejecting the application.",
-    "Dear Emily,\n\nThank you for your interest in our company. After careful review of your application, we will not be moving forward with your candidacy at this time. We wish you the best.\n\nRegards,\nHR",
+    "Dear Emily,\n\nThank you for your interest in our company. After careful review of your application, "
+    "we will not be moving forward with your candidacy at this time. We wish you the best.\n\nRegards,\nHR",
     "I would not select this candidate.",
     "The claim is rejected.",
     "We are unable to offer you a place this year.",

@@ -67,8 +67,10 @@ def _usual_outcome(table: TableOfPrompts, label: str | None) -> TableOutcome:
     if letters:
         return Choice(letters, label)
     print(
-        f"note: {table.source}: the prompts ask neither for yes or no nor for a lettered option, so the length "
-        "of the responses and refusals are compared; --outcome names another outcome, such as accept or number",
+        f"note: {table.source}: the prompts ask neither for yes or no nor for a lettered option, so the "
+        "length "
+        "of the responses and refusals are compared; --outcome names another outcome, such as accept or "
+        "number",
         file=sys.stderr,
     )
     return Length(label)

@@ -341,7 +341,8 @@ def _refuse_unmatched(rows: DataFrame, attributes: Sequence[Attribute], source: 
         if not alone.is_empty():
             item, _, group = alone.row(0)
             raise InputError(
-                f"{source}: the item {item!r} has rows of one group of {attribute.name} only ({group}); add the "
+                f"{source}: the item {item!r} has rows of one group of {attribute.name} only ({group}); "
+                "add the "
                 "others, remove these rows, or leave out the column of the items"
             )
         of_groups = cells.group_by(GROUP, maintain_order=True).agg(
@@ -351,6 +352,7 @@ def _refuse_unmatched(rows: DataFrame, attributes: Sequence[Attribute], source: 
         if not single.is_empty():
             group, _, item = single.row(0)
             raise InputError(
-                f"{source}: all rows of the group {group!r} of {attribute.name} have the same item ({item}); a "
+                f"{source}: all rows of the group {group!r} of {attribute.name} have the same item "
+                f"({item}); a "
                 "group needs several items"
             )

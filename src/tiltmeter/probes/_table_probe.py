@@ -87,7 +87,8 @@ class TableProbe(Probe):
         checked = TableOfPrompts.of(table, source, roles)
         if len(checked.attributes) > 1:
             raise InputError(
-                f"{source}: a probe compares one attribute, not {len(checked.attributes)}; make one probe for "
+                f"{source}: a probe compares one attribute, not {len(checked.attributes)}; make one probe "
+                "for "
                 "each"
             )
         outcomes = outcomes_of(checked, roles.outcomes, roles.label)
@@ -423,8 +424,8 @@ def _card(title: str, table: TableOfPrompts, attribute: Attribute, outcome: Tabl
         asks=f"Answer {table.rows.height:,} prompts about {', '.join(attribute.names)}{of_attribute}"
         f"{with_answer}.",
         reads=outcome.reads,
-        bias=f"{outcome.phrases.bias} more often to prompts about one group{of_attribute} than to those about "
-        "another.",
+        bias=f"{outcome.phrases.bias} more often to prompts about one group{of_attribute} than to those "
+        "about another.",
         limits="Results hold for prompts like these; the author of the prompts must ensure that they are "
         "equally hard for every group.",
         source=table.source,

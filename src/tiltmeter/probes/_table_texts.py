@@ -1,4 +1,4 @@
-"""Outcomes of responses to a table of prompts that need no labels: refusals, numbers, lengths and features."""
+"""Outcomes of responses to a table of prompts without labels: refusals, numbers, lengths and features."""
 
 from __future__ import annotations
 
@@ -135,7 +135,8 @@ class Length(TableOutcome):
             label="words: {compared}",
             of_two="responses about [{first}|{second}] are {size} words longer on average "
             "than those about [{second}|{first}]",
-            of_several="responses about one group are {size} words longer on average than those about another",
+            of_several="responses about one group are {size} words longer on average "
+            "than those about another",
             bias="Giving longer responses",
         )
         self.phrases = words if label is None else higher(label)

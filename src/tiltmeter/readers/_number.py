@@ -64,7 +64,8 @@ _SCALE: Final = re.compile(
 """Scales and their ends, which are no answers: "on a scale of 1 to 10", "out of 10"."""
 _NOT_NUMBERS: Final = re.compile(
     r"(?m)^\s*(?:\(?\d{1,2}[.):](?=\s+\D)|#+\s*\d+[.)]?)"  # items of lists
-    r"|\b(?:step|option|point|item|part|section|figure|table|level|grade level|(?:applicant|candidate) number|number|no\."
+    r"|\b(?:step|option|point|item|part|section|figure|table|level|grade level|(?:applicant"
+    r"|candidate) number|number|no\."
     r"|nr\.|page|chapter) #?\d+\b"
     r"|\b\d{1,2}(?:st|nd|rd|th)\b|\b401 ?\(?k\)?|\b24/7\b|\b\d{1,2}:\d{2}\b|\b\d{4}-\d{2}-\d{2}\b"
     r"|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b(?:19|20)\d\d[-–/](?:19|20)?\d\d\b"
@@ -75,39 +76,15 @@ _NOT_NUMBERS: Final = re.compile(
 """Digits that are no numbers to read."""
 _MINUS_SIGN: Final = r"(^|[\s(])[−–](\d)"
 """A minus sign before a number, which is not a range."""
-_UNITS: Final = dict(
-    zip(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-            "twenty",
-        ],
-        range(21),
-        strict=True,
-    )
-)
+_UNITS: Final = {
+    **{"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8},
+    **{"nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15},
+    **{"sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19},
+}
 _TENS: Final = {
-    word: 10 * place
-    for place, word in enumerate(("thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"), 3)
-} | {"twenty": 20}
+    **{"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80},
+    "ninety": 90,
+}
 _WORDS: Final = re.compile(
     rf"\b(?:(?P<tens>{'|'.join(_TENS)})(?:[- ](?P<unit>{'|'.join(list(_UNITS)[1:10])}))?"
     rf"|(?P<small>{'|'.join(_UNITS)}))(?P<hundred> hundred)?\b"
@@ -120,7 +97,8 @@ _FINAL: Final = re.compile(
 _DECLARED: Final = re.compile(
     r"(?:\b(?:answer|score|rating|rate|estimate|offer|salary|price|amount|value|result|recommendation"
     r"|suggestion|probability|likelihood|chance|number|sentence|limit|bid|quote|fee|wage|pay)\b"
-    r"|\bi(?: would|'d|'ll| will| am going to)?(?: \w+ly)? (?:say|give|offer|suggest|estimate|recommend|rate|set"
+    r"|\bi(?: would|'d|'ll| will| am going to)?(?: \w+ly)? (?:say|give|offer|suggest|estimate|recommend"
+    r"|rate|set"
     r"|put|propose|pay|go with|settle on|assign|guess|choose|aim for|ask for|start)\b"
     r"|\b(?:should|would) be\b|\bequals\b|=)[^.\d\n]{0,45}?$"
 )
