@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -268,7 +269,7 @@ class ProbeContract(MeasuredPart):
             "key": metric.key,
             "description": metric.description,
             "label": metric.label or None,
-            "range_low": metric.low,
-            "range_high": metric.high,
+            "range_low": None if metric.averaged and math.isinf(metric.low) else metric.low,
+            "range_high": None if metric.averaged else metric.high,
             "bands": [band._asdict() for band in bands],
         }

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+import polars as pl
 from polars import DataFrame, Series, col
 
 from tiltmeter.errors import InputError, did_you_mean
@@ -78,20 +79,15 @@ def _usual_outcome(table: TableOfPrompts, label: str | None) -> TableOutcome:
 
 def _letters_offered(prompts: Series) -> list[str]:
     """Return the letters of the options if every prompt lists the same number of lettered options."""
+    letter = pl.element().str.extract(r"([A-Ea-e])[).:]").str.to_lowercase()
     letters = DataFrame({"prompt": prompts}).select(
-        letters=col.prompt.str.extract_all(_LETTERED).list.eval(_letter()).list.unique().list.sort()
+        letters=col.prompt.str.extract_all(_LETTERED).list.eval(letter).list.unique().list.sort()
     )["letters"]
     first: list[str] = letters[0].to_list()
     is_beginning = "".join(first).lower() == LETTERS[: len(first)]
     if len(first) < 2 or not is_beginning or letters.n_unique() > 1:
         return []
     return [letter.upper() for letter in first]
-
-
-def _letter():  # type: ignore[no-untyped-def]
-    import polars as pl
-
-    return pl.element().str.extract(r"([A-Ea-e])[).:]").str.to_lowercase()
 
 
 def _outcome_named(written: str, table: TableOfPrompts, label: str | None) -> TableOutcome:

@@ -15,7 +15,7 @@ from tiltmeter._files.records import Record
 from tiltmeter._files.tables import ROW, UserTable
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.models._base import ALLOWED
-from tiltmeter.probes._contract import SYSTEM_FIELD as SYSTEM
+from tiltmeter.probes._contract import SYSTEM_FIELD
 from tiltmeter.probes._table_roles import TableRoles
 from tiltmeter.readers.outcomes import READING_RULE
 from tiltmeter.schema import DESIGN, MEASURES, RESPONSES, refuse_alike
@@ -101,7 +101,7 @@ class TableOfPrompts:
     Parameters
     ----------
     rows
-        `prompt`; EXPECTED, `item` and SYSTEM where the table has them; and the factors.
+        `prompt`; EXPECTED, `item` and SYSTEM_FIELD where the table has them; and the factors.
     attributes
         The attributes that are compared.
     source
@@ -190,7 +190,7 @@ class _Columns:
         expected = roles.expected or usual[EXPECTED]
         _refuse_misspelt(names, source, roles, item, expected)
         if roles.attributes:
-            requirement = f"; its columns are {', '.join(names)}"
+            requirement = ""
             attributes = {name: _columns_of(name, names) for name in roles.attributes}
         else:
             requirement = f"; a table of prompts has the columns {', '.join(REQUIRED_COLUMNS)}"
@@ -223,7 +223,7 @@ class _Columns:
         if self.system is not None:
             message = col(self.system).cast(String)
             is_blank = message.str.strip_chars() == ""
-            chosen.append(pl.when(~is_blank).then(message).alias(SYSTEM))
+            chosen.append(pl.when(~is_blank).then(message).alias(SYSTEM_FIELD))
         return chosen
 
     def factor_of(self, column: str) -> str:
@@ -317,7 +317,7 @@ def _attribute(name: str, group: Expr, rows: DataFrame, source: str) -> Attribut
 
 def _refuse_several_groups(rows: DataFrame, attributes: Sequence[Attribute], source: str) -> None:
     """Raise InputError if the same prompt, with the same system message, is about several groups."""
-    sent = ["prompt", SYSTEM] if SYSTEM in rows.columns else ["prompt"]
+    sent = ["prompt", SYSTEM_FIELD] if SYSTEM_FIELD in rows.columns else ["prompt"]
     for attribute in attributes:
         ambiguous = rows.filter(attribute.group.n_unique().over(sent) > 1)
         if not ambiguous.is_empty():

@@ -15,7 +15,7 @@ from tiltmeter import stats
 from tiltmeter.comparisons import Groups, Outcome
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
-from tiltmeter.probes._contract import Card, Dials, Odds
+from tiltmeter.probes._contract import SYSTEM_FIELD, Card, Dials, Odds
 from tiltmeter.probes._counting import family, per_item, rate, spread
 from tiltmeter.probes._metrics import (
     OUTCOME_DISPARITY,
@@ -30,7 +30,7 @@ from tiltmeter.probes._metrics import (
 from tiltmeter.probes._parts import Probe
 from tiltmeter.probes._simulation import ErrorsByMetric, scaled_errors
 from tiltmeter.probes._table_kinds import outcomes_of
-from tiltmeter.probes._table_of_prompts import GROUP, SYSTEM, Attribute, TableOfPrompts
+from tiltmeter.probes._table_of_prompts import GROUP, Attribute, TableOfPrompts
 from tiltmeter.probes._table_outcomes import UNBIASED_RATE as UNBIASED_RATE, VALUE, Quantity, TableOutcome
 from tiltmeter.probes._table_roles import TableRoles
 from tiltmeter.study import NO_TOOLS, Part, Settings, Tools
@@ -132,6 +132,7 @@ class TableProbe(Probe):
         self.wordings = {"plain": {"prompt": "{prompt}"}}
         self.name = name
         self.labels = tuple(self._outcome.labels)
+        self.in_standard_deviations = not self._outcome.quantities[0].is_rate
         self.compares = (Groups(attribute.name, GROUP, attribute.names),)
         rates = [_rates(quantity) for quantity in self._outcome.quantities]
         self.metrics = (_key_metric(self._outcome, self.groups), *rates)
@@ -144,7 +145,7 @@ class TableProbe(Probe):
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
         """See Part.design; a judge and system messages are checked first."""
-        if SYSTEM in self._table.rows.columns and settings.system_message is not None:
+        if SYSTEM_FIELD in self._table.rows.columns and settings.system_message is not None:
             raise InputError(
                 f"{self._table.source} has a column with system messages; remove it, or the setting "
                 "system_message (--system-message)"
@@ -273,8 +274,7 @@ class TableProbe(Probe):
     def metric_in_words(self, metric: str) -> str:
         """See Part.metric_in_words."""
         words = super().metric_in_words(metric)
-        is_rate = self._outcome.quantities[0].is_rate
-        return words if is_rate else f"{words} (in standard deviations)"
+        return f"{words} (in standard deviations)" if self.in_standard_deviations else words
 
     def true_values(self, dials: Dials) -> dict[str, float]:
         """See Part.true_values; a table with several attributes has these values if it is balanced."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 from polars import DataFrame, Expr, Float64, Series, String, col, lit, when
@@ -259,6 +259,6 @@ def _feature_named(written: str) -> tuple[str, str, bool]:
     return written, opened.columns[0].name, bool(opened.columns[0].decision)
 
 
-def _no_model(name: str) -> object:
+def _no_model(name: str) -> Any:
     """Refuse a model, which functions of the user do not have."""
     raise InputError(f"{name}: no model is needed")

@@ -443,9 +443,12 @@ def _meaning(planned: Sequence[_Planned]) -> str:
     tests_of_run = sum(len(part.errors) for part in measured)
     tests = max((number for number in families if number is not None), default=tests_of_run)
     family = f" if it is the only one in its family of {tests} tests" if tests > 1 else ""
+    of_numbers = ""
+    if any(part.part.in_standard_deviations for part in measured):
+        of_numbers = "; differences of numbers are in their standard deviations"
     return (
         "detectable: smallest bias that is stated (q < 0.05) with a probability of about 80%"
-        f"{family}; none: no bias is so large"
+        f"{family}; none: no bias is so large{of_numbers}"
     )
 
 
