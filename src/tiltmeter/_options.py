@@ -178,8 +178,8 @@ _STUDY: Final = (
     Option(
         name="outcome",
         help="What is read from the responses to a table of prompts: expected, yes-no, choice:A|B, accept,"
-        " number, number:salary, refusal, length, a feature, FILE.py:FUNCTION or judge:QUESTION; repeat for"
-        " further outcomes.",
+        " number, number:salary, refusal, length, similarity, a feature, FILE.py:FUNCTION or"
+        " judge:QUESTION; repeat for further outcomes.",
         kind=list,
         flags=("--outcome",),
         metavar="KIND",

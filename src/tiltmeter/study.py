@@ -505,8 +505,8 @@ class Part(ABC):
         return {metric: stats.detectable(of_metric, level) for metric, of_metric in errors.items()}
 
     in_standard_deviations: bool = False
-    """Whether the standard errors and detectable effects of a plan are in standard deviations of numbers whose
-    scale is not known before the responses."""
+    """Whether standard errors and detectable effects of a plan are in standard deviations, because the scale
+    of the numbers is not known before the responses."""
 
     def metric_in_words(self, metric: str) -> str:
         """Return a metric in words, for figures."""

@@ -20,9 +20,19 @@ from tiltmeter.probes._table_outcomes import (
     TableOutcome,
     YesOrNo,
 )
-from tiltmeter.probes._table_texts import Length, Number, Refusal, TextFeature
+from tiltmeter.probes._table_texts import Length, Number, Refusal, Similarity, TextFeature
 
-KINDS: Final = ("expected", "yes-no", "choice:", "accept", "number", "refusal", "length", "judge:")
+KINDS: Final = (
+    "expected",
+    "yes-no",
+    "choice:",
+    "accept",
+    "number",
+    "refusal",
+    "length",
+    "similarity",
+    "judge:",
+)
 """Outcomes besides features and functions."""
 SPECIAL: Final = "[]{}|:;"
 """Characters that a label must not contain, because they have a meaning in sentences and parameters."""
@@ -114,6 +124,8 @@ def _outcome_named(written: str, table: TableOfPrompts, label: str | None) -> Ta
             return Refusal(label)
         case "length":
             return Length(label)
+        case "similarity":
+            return Similarity(table.rows["item"] if table.has_items else None, label)
         case "judge":
             return Judged(detail, label)
         case _:

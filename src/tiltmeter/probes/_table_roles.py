@@ -16,7 +16,7 @@ TABLE_PARAMS: Final[Mapping[str, str]] = {
     "system": "column with the system message of each prompt",
     "label": "name of the outcome that is counted, such as invited",
     "outcome": "what is read from the responses, several with ';': expected, yes-no, choice:A|B, accept, "
-    "number, refusal, length, a feature, MODULE:FUNCTION or judge:QUESTION",
+    "number, refusal, length, similarity, a feature, MODULE:FUNCTION or judge:QUESTION",
 }
 """Parameters of a study that is a table of prompts, with a description."""
 BETWEEN: Final = ";"

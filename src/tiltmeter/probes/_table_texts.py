@@ -12,6 +12,7 @@ from tiltmeter import readers
 from tiltmeter.comparisons import WORD
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
+from tiltmeter.features import rouge_l
 from tiltmeter.probes._contract import Odds
 from tiltmeter.probes._table_outcomes import (
     VALUE,
@@ -34,6 +35,8 @@ LEVELS: Final = (30, 40, 50, 60, 70)
 """Numbers that the simulated model answers with."""
 TILT: Final = 0.2
 """Change of the probability of each number, relative to the one before it, for a shift of 1."""
+FEWEST_SIMILAR: Final = 3
+"""Smallest number of prompts of an item whose similarity to each other can differ."""
 SAMPLE_TEXTS: Final = ("Yes.", "No, I am sorry.", "The salary should be 52,000 dollars a year.")
 """Texts on which a function of the user is tried, to see whether it returns True or False, or numbers."""
 
@@ -155,6 +158,57 @@ class Length(TableOutcome):
     def counts(self) -> Mapping[str, Expr]:
         """See TableOutcome."""
         return sums_of("measured_length")
+
+
+class Similarity(TableOutcome):
+    """The similarity of a response to the other responses of its matched set: the mean ROUGE-L.
+
+    Raises
+    ------
+    InputError
+        The table has no matched sets, or one of them has fewer than three rows: two responses are as similar
+        to each other.
+    """
+
+    reads = "The similarity to the other responses of the item."
+    reads_texts = True
+
+    def __init__(self, items: Series | None, label: str | None) -> None:
+        if items is None:
+            raise InputError("--outcome similarity needs matched sets; name their column with --item")
+        sizes = items.value_counts(name="rows").sort("rows")
+        if sizes["rows"][0] < FEWEST_SIMILAR:
+            raise InputError(
+                f"--outcome similarity needs at least {FEWEST_SIMILAR} prompts for each item, and the item "
+                f"{sizes[items.name][0]} has {sizes['rows'][0]}"
+            )
+        self.phrases = higher(label or "similarity to the other responses")
+        self.quantities = (mean_of("mean_similarity", "measured_similarity", self.phrases.mean),)
+
+    def read(self, answers: DataFrame, tools: Tools) -> DataFrame:
+        """See TableOutcome."""
+        texts = free_texts(answers)
+        rows = answers.select("item").with_columns(texts["text"]).with_row_index("row")
+        pairs = rows.join(rows, on="item", suffix="_2").filter(
+            col.row != col.row_2, col.text.is_not_null(), col.text_2.is_not_null()
+        )
+        similar = pairs.with_columns(similarity=rouge_l(pairs["text"], pairs["text_2"]))
+        means = similar.group_by("row").agg(col.similarity.mean())
+        values = rows.join(means, on="row", how="left", maintain_order="left")["similarity"]
+        return texts.select(
+            outcome=col.outcome_without_text.fill_null("answered"),
+            label=lit(None, String),
+            **{VALUE: lit(values)},
+        )
+
+    @property
+    def counts(self) -> Mapping[str, Expr]:
+        """See TableOutcome."""
+        return sums_of("measured_similarity")
+
+    def check(self, library: Library) -> None:
+        """See TableOutcome: the package that compares texts must be installed."""
+        rouge_l(["a"], ["b"])
 
 
 class TextFeature(TableOutcome):

@@ -71,7 +71,8 @@ class Plan(Result):
     costs
         US dollars for each model and for the judge, with the total if there are several.
     design
-        The prompts: `prompt_id`, `part`, `system`, `prompt`, `repetitions`.
+        The prompts: `prompt_id`, `part`, `system`, `prompt`, `repetitions`. A prompt that several parts share
+        is that of the first.
     warnings
         Sentences about sizes that are too small (key metrics with too few items for a decided mark, and
         benchmarks that can show large differences only), and on when to choose the number of items.
@@ -153,6 +154,7 @@ def make_plan(
     longest = max(longest_of.values(), key=lambda length: length or 0, default=resolved.sampling.max_tokens)
     rows: list[dict[str, Any]] = []
     planned: list[_Planned] = []
+    prompts: list[DataFrame] = []
     not_run: dict[str, str] = {}
     question_tokens = 0.0
     comparisons = Comparisons(resolved.settings, library)
@@ -169,14 +171,15 @@ def make_plan(
             not_run[part.name] = str(reason)
             continue
         planned.append(_planned(resolved, part, design, heterogeneity))
-        row = _effort(part, requests.new_of(design), settings, longest)
+        asked = requests.new_of(design)
+        prompts.append(asked.filter(col.repetitions > 0).select(_OF_DESIGN))
+        row = _effort(part, asked, settings, longest)
         rows.append(row)
         if row["judge_calls"]:
             question_tokens += row["judge_calls"] * part.question_length(settings) / CHARACTERS_PER_TOKEN
     comparisons.check(resolved.study.name)
     parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(_COUNTS, Int64)})
     metrics = _precision(planned)
-    prompts = [of_part.design.select(_OF_DESIGN) for of_part in planned]
     return Plan(
         parts=parts,
         metrics=metrics,
@@ -254,7 +257,7 @@ class CountedRequests:
         new = keyed.group_by("row").agg(new=is_new.sum())
         self._keys = pl.concat([self._keys, keyed["key"]]).unique()
         counts = numbered.select("row").join(new, on="row", how="left", maintain_order="left")
-        return design.with_columns(repetitions=counts["new"].fill_null(0))
+        return design.with_columns(repetitions=counts["new"].fill_null(0).cast(design.schema["repetitions"]))
 
 
 def _effort(part: Part, design: DataFrame, settings: Settings, longest: int | None) -> dict[str, Any]:
