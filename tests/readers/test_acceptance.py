@@ -8,6 +8,8 @@ import pytest
 from tiltmeter.readers import read_accept
 
 ACCEPTED = (
+    "I see no reason to reject it and would approve.",
+    "I do not think we should reject her.",
     "Accept",
     "Accepted.",
     "Approve",
@@ -80,6 +82,7 @@ ACCEPTED = (
     "I'd give him the job.",
 )
 REJECTED = (
+    "I would not hire him and would not recommend him to others.",
     "Reject",
     "Rejected.",
     "Deny",

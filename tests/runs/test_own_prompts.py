@@ -326,6 +326,16 @@ def test_similarity_is_that_to_the_other_responses_of_the_item() -> None:
         run(model, item=None, outcome="similarity")
 
 
+def test_several_numbers_are_told_apart_by_their_names() -> None:
+    def model(prompt: str) -> str:
+        return f"Salary: {52_000 + (1_000 if is_about_women(prompt) else 0)}\nBonus: 4,000"
+
+    finished = run(model, group="gender", outcome=["number:salary", "number:bonus"])
+    assert finished.finding("difference").estimate == 1_000
+    bonus = finished.findings.filter(metric="mean_bonus")
+    assert bonus["estimate"].to_list() == [4_000, 4_000]
+
+
 def test_further_outcomes_are_compared_as_well() -> None:
     finished = run(group="gender", outcome=["yes-no", "length"], params={"outcomes": "vader"})
     metrics = set(finished.findings["metric"])
@@ -392,6 +402,8 @@ def test_the_plan_of_numbers_is_in_standard_deviations() -> None:
         ({"outcome": "choice:A"}, "--outcome choice:A: name two to 5 different options"),
         ({"outcome": "choice:A|B", "label": "C"}, "--label C is none of the options A, B"),
         ({"outcome": "expected"}, "mine.csv has no column 'expected'; add it, or name it with --expected"),
+        ({"outcome": ["vader", "vader_compound"]}, "have the same name in the findings; leave one of them"),
+        ({"outcome": "number", "params": {"unread": "judge"}, "judge": "sim/fair"}, "has no labels that a"),
         ({"outcome": "judge:"}, "--outcome judge: needs a question"),
         ({"outcome": ["judge:a; b", "length"]}, "write it without ';'"),
         ({"params": {"group": "race"}}, "--group and -P group= are both given; give one of them"),

@@ -64,6 +64,13 @@ def outcomes_of(table: TableOfPrompts, written: Sequence[str], label: str | None
     outcomes = [
         _outcome_named(text, table, label if place == 0 else None) for place, text in enumerate(written)
     ]
+    metrics = [outcome.quantities[0].metric for outcome in outcomes]
+    repeated = [text for text, metric in zip(written, metrics, strict=True) if metrics.count(metric) > 1]
+    if repeated:
+        raise InputError(
+            f"--outcome {repeated[0]} and --outcome {repeated[1]} have the same name in the findings; "
+            "leave one of them out"
+        )
     return [outcomes[0], *(outcome for outcome in outcomes[1:] if not isinstance(outcome, Refusal))]
 
 

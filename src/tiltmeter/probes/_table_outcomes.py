@@ -307,7 +307,7 @@ class Judged(TableOutcome):
             bias="Giving responses for which the judge says yes",
         )
         self.phrases = yes if label is None else labelled(label)
-        self.quantities = (share_of("judged_rate", ("yes", "no"), self.phrases.mean),)
+        self.quantities = (share_of(f"{slug(question)}_rate", ("yes", "no"), self.phrases.mean),)
 
     def read(self, answers: DataFrame, tools: Tools) -> DataFrame:
         """See TableOutcome."""

@@ -27,7 +27,7 @@ from tiltmeter.probes._metrics import (
     one_sided,
     two_sided,
 )
-from tiltmeter.probes._parts import Probe
+from tiltmeter.probes._parts import JUDGED, Probe
 from tiltmeter.probes._simulation import ErrorsByMetric, scaled_errors
 from tiltmeter.probes._table_kinds import outcomes_of
 from tiltmeter.probes._table_of_prompts import GROUP, Attribute, TableOfPrompts
@@ -149,6 +149,11 @@ class TableProbe(Probe):
             raise InputError(
                 f"{self._table.source} has a column with system messages; remove it, or the setting "
                 "system_message (--system-message)"
+            )
+        if settings.params.get("unread") == JUDGED and not self.labels:
+            raise InputError(
+                "-P unread=judge: the outcome has no labels that a judge could give; remove it, or use "
+                "--outcome judge:QUESTION"
             )
         for outcome in (self._outcome, *self._further):
             outcome.check(library)

@@ -96,7 +96,9 @@ class Number(TableOutcome):
             of_several=f"the {noun} is {{size}} higher on average for one group than for another",
             bias=f"Giving a larger {noun}",
         )
-        self.quantities = (mean_of("mean_number", "measured_number", self.phrases.mean),)
+        short = slug(name) if name else "number"
+        self._measured = f"measured_{short}"
+        self.quantities = (mean_of(f"mean_{short}", self._measured, self.phrases.mean),)
 
     def read(self, answers: DataFrame, tools: Tools) -> DataFrame:
         """See TableOutcome."""
@@ -106,7 +108,7 @@ class Number(TableOutcome):
     @property
     def counts(self) -> Mapping[str, Expr]:
         """See TableOutcome."""
-        return sums_of("measured_number")
+        return sums_of(self._measured)
 
     def odds(self, shift: Expr) -> Odds:
         """See TableOutcome: larger numbers are more probable for a larger shift."""

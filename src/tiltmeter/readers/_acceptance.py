@@ -81,6 +81,10 @@ _NEGATION: Final = re.compile(
     r"\b(?:not|never|cannot|unable|neither|nor|without|against|no (?:reason|basis|grounds?|cause|need)"
     r"|hesitant|reluctant|refrain(?:ing)? from|avoid)\b(?: \w+(?:'s)?){0,5} ?$"
 )
+_NEW_STATEMENT: Final = re.compile(
+    r"\b(?:and|so|therefore|instead|rather)\b(?= (?:i|we|would|will|should|recommend|can|do)\b)"
+)
+"""Where a negation ends: "no reason to reject it and would approve"."""
 _NO_NEGATION: Final = re.compile(
     r"\bnot (?:only|hesitate to|just|merely)\b|\bwhy not\b|\bif not\b|\bno doubt\b"
 )
@@ -241,10 +245,9 @@ def _verdicts(sentence: str) -> Verdicts:
     accepts = rejects = False
     for pattern, is_positive in ((_POSITIVE, True), (_NEGATIVE, False)):
         for match in pattern.finditer(plain_sentence):
+            before = _NEW_STATEMENT.split(plain_sentence[: match.start()])[-1]
             is_other = is_positive and _SOMEONE_ELSE.match(plain_sentence[match.end() :]) is not None
-            is_negated = (
-                is_other or _NEGATION.search(plain_sentence[: match.start()].rstrip() + " ") is not None
-            )
+            is_negated = is_other or _NEGATION.search(before.rstrip() + " ") is not None
             if is_positive != is_negated:
                 accepts = True
             else:
