@@ -137,6 +137,8 @@ _SENTENCE: Final = re.compile(r"[.!?;\n]+(?:\s|$)|\n+|;")
 _CONTRAST: Final = re.compile(
     r",? ?\b(?:but|however|yet|although|though|while|nevertheless|nonetheless|even though)\b,?"
 )
+_REACH: Final = 120
+"""Length of the text before a word in which a negation counts."""
 _SHORT: Final = 4
 """Largest number of words of a first sentence that is an answer by itself."""
 
@@ -245,7 +247,8 @@ def _verdicts(sentence: str) -> Verdicts:
     accepts = rejects = False
     for pattern, is_positive in ((_POSITIVE, True), (_NEGATIVE, False)):
         for match in pattern.finditer(plain_sentence):
-            before = _NEW_STATEMENT.split(plain_sentence[: match.start()])[-1]
+            start = max(0, match.start() - _REACH)
+            before = _NEW_STATEMENT.split(plain_sentence[start : match.start()])[-1]
             is_other = is_positive and _SOMEONE_ELSE.match(plain_sentence[match.end() :]) is not None
             is_negated = is_other or _NEGATION.search(before.rstrip() + " ") is not None
             if is_positive != is_negated:

@@ -245,7 +245,7 @@ def _is_range(text: str, first: re.Match[str], second: re.Match[str]) -> bool:
     if _JOINS_RANGE.match(between) or (not between.strip() and second["sign"]):
         return True
     is_and = between.strip() == "and"
-    return is_and and _BETWEEN.search(text[: first.start()]) is not None
+    return is_and and _BETWEEN.search(text[max(0, first.start() - _REACH) : first.start()]) is not None
 
 
 def _middle(first: re.Match[str], second: re.Match[str]) -> Found:
@@ -322,10 +322,11 @@ def _alone(text: str, numbers: Sequence[Found]) -> list[Found]:
 
 def _named(text: str, numbers: Sequence[Found], name: str) -> list[Found]:
     """Return the numbers that stand directly before a name ("a $52,000 salary"), or else those after it."""
+    reach = _NAMED_REACH + len(name) + 2
     written = rf"{re.escape(name)}s?\b"
     before = re.compile(rf"^ (?:(?:\w+ly|base|per year|a year) )?{written}(?!\W*[:=])")
     preceding = [number for number in numbers if before.search(text[number.end :])]
     if preceding:
         return preceding
     after = re.compile(rf"\b{written}[^\d\n;]{{0,{_NAMED_REACH}}}?$")
-    return [number for number in numbers if after.search(text[: number.start])]
+    return [number for number in numbers if after.search(text[max(0, number.start - reach) : number.start])]
