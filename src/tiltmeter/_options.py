@@ -138,6 +138,55 @@ _STUDY: Final = (
         metavar="KEY=VALUE",
     ),
     Option(
+        name="group",
+        help="Column of a table of prompts with the group of each prompt; repeat for several attributes, each"
+        " a part of the study. race,gender combines two columns.",
+        kind=list,
+        flags=("--group",),
+        metavar="COLUMN",
+        accepts=(str, list, tuple),
+        accepted="names of columns",
+    ),
+    Option(
+        name="item",
+        help="Column that identifies the prompts that differ in their groups only.",
+        metavar="COLUMN",
+        accepts=(str,),
+        accepted="the name of a column",
+    ),
+    Option(
+        name="expected",
+        help="Column with the expected answers.",
+        metavar="COLUMN",
+        accepts=(str,),
+        accepted="the name of a column",
+    ),
+    Option(
+        name="system",
+        help="Column with the system message of each prompt.",
+        metavar="COLUMN",
+        accepts=(str,),
+        accepted="the name of a column",
+    ),
+    Option(
+        name="label",
+        help="Name of what is counted in the responses, such as invited.",
+        metavar="TEXT",
+        accepts=(str,),
+        accepted="a text",
+    ),
+    Option(
+        name="outcome",
+        help="What is read from the responses to a table of prompts: expected, yes-no, choice:A|B, accept,"
+        " number, number:salary, refusal, length, similarity, a feature, FILE.py:FUNCTION or"
+        " judge:QUESTION; repeat for further outcomes.",
+        kind=list,
+        flags=("--outcome",),
+        metavar="KIND",
+        accepts=(str, list, tuple),
+        accepted="kinds of outcomes",
+    ),
+    Option(
         name="replace",
         help="Use your own table (CSV or Parquet) instead of a stage's output; repeatable.",
         kind=dict,

@@ -10,7 +10,7 @@ import math
 PRECISE = 0.02
 """Half-width of an interval below which a decimal is shown."""
 LARGE = 1000
-"""A score from which it has no decimals; from a tenth of it, it has one."""
+"""Score from which no decimals are shown; from a tenth of it, one."""
 MOST_DECIMALS = 3
 """Number of decimals of a percentage that is nearly 0."""
 
@@ -19,8 +19,22 @@ def number(value: float | None, digits: int = 3) -> str:
     """Format a value with a typographic minus sign and sign of infinity; a missing value becomes a dash."""
     if value is None or math.isnan(value):
         return "–"
-    written = f"{value:z,.{digits}f}"
+    written = f"{value:z.{digits}f}"
     return written.replace("-", "−").replace("inf", "∞")
+
+
+def score(value: float, *others: float | None) -> str:
+    """Format a number without a unit, with fewer decimals the larger it or one of the `others` is.
+
+    Examples
+    --------
+    >>> score(-3100.4, -5000, -1200), score(0.5)
+    ('−3,100', '0.500')
+    """
+    largest = max(abs(each) for each in (value, *others) if each is not None and math.isfinite(each))
+    if largest >= LARGE:
+        return f"{value:z,.0f}".replace("-", "−").replace("inf", "∞")
+    return number(value, 1 if largest >= LARGE / 10 else 3)
 
 
 def percent_digits(low: float | None, high: float | None) -> int:
@@ -43,7 +57,7 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
         Ends of its interval, which determine the number of decimals.
     unit
         One of UNITS of findings. "share": in percent. "difference": in percentage points. "count": whole.
-        Others: three decimals, or fewer for large numbers.
+        "score": see `score`. Others: three decimals.
 
     Examples
     --------
@@ -63,16 +77,10 @@ def quantity(value: float | None, low: float | None = None, high: float | None =
             return f"{text} point{'' if text in ('1', '−1') else 's'}"
         case "count":
             return f"{value:,.0f}"
+        case "score":
+            return score(value, low, high) if math.isfinite(value) else number(value)
         case _:
-            return number(value, _digits_of_score(value))
-
-
-def _digits_of_score(*values: float) -> int:
-    """Return the number of decimals of a score: fewer for larger numbers."""
-    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    if largest >= LARGE:
-        return 0
-    return 1 if largest >= LARGE / 10 else 3
+            return number(value)
 
 
 def confidence(level: float) -> str:
@@ -98,9 +106,10 @@ def interval(low: float | None, high: float | None, unit: str = "") -> str:
     """
     if low is None or high is None or math.isnan(low) or math.isnan(high):
         return number(None)
+    if unit == "score" and math.isfinite(low) and math.isfinite(high):
+        return f"{score(low, high)} to {score(high, low)}"
     if unit not in ("share", "difference"):
-        digits = _digits_of_score(low, high)
-        return f"{number(low, digits)} to {number(high, digits)}"
+        return f"{number(low)} to {number(high)}"
     digits = percent_digits(low, high)
     ends = f"{_end_in_percent(low, digits)} to {_end_in_percent(high, digits)}"
     return f"{ends}%" if unit == "share" else ends

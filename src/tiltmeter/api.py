@@ -132,6 +132,12 @@ def plan(
     seed: int | None = None,
     system_message: str | None = None,
     params: Mapping[str, Any] | None = None,
+    group: str | Sequence[str] | None = None,
+    item: str | None = None,
+    expected: str | None = None,
+    system: str | None = None,
+    label: str | None = None,
+    outcome: str | Sequence[str] | None = None,
     sampling: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
     heterogeneity: float = 0.0,
@@ -141,6 +147,8 @@ def plan(
     Parameters
     ----------
     study, only, judge, definition, size, limit, repeats, seed, system_message, params, sampling, limits
+        See `run`.
+    group, item, expected, system, label, outcome
         See `run`.
     model
         Models to estimate the cost for.
@@ -174,7 +182,15 @@ def plan(
         repeats=repeats,
         seed=seed,
         system_message=system_message,
-        params=params,
+        params=_with_table_params(
+            params,
+            group=group,
+            item=item,
+            expected=expected,
+            system=system,
+            label=label,
+            outcome=outcome,
+        ),
         judge=None if judge is None else runs.name_of(judge),
     )
     resolved = runs.resolve(study, settings=settings, sampling=flags, only=_parts(only))
@@ -208,6 +224,12 @@ def run(
     seed: int | None = None,
     system_message: str | None = None,
     params: Mapping[str, Any] | None = None,
+    group: str | Sequence[str] | None = None,
+    item: str | None = None,
+    expected: str | None = None,
+    system: str | None = None,
+    label: str | None = None,
+    outcome: str | Sequence[str] | None = None,
     replace: Mapping[str, str | Path] | None = None,
     sampling: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
@@ -258,6 +280,17 @@ def run(
         System message or persona.
     params
         Parameters of the study, such as {"wording": "all"}.
+    group
+        For a table of prompts: the column with the group of each prompt, or several, each of which is a part
+        of the study. "race,gender" combines two columns. By default the column `group`.
+    item, expected, system
+        For a table of prompts: the columns that identify prompts that differ in their groups only, that have
+        the expected answers, and that have system messages. By default those of these names, if any.
+    label
+        For a table of prompts: the name of what is counted in the responses, such as "invited".
+    outcome
+        For a table of prompts: what is read from the responses, such as "yes-no", "accept" or "number"; of
+        several, the first is compared in the key metrics.
     replace
         Files (CSV or Parquet) to use in place of tables of stages, by table name: {"concepts": "edited.csv"}.
     sampling
@@ -337,7 +370,15 @@ def run(
         repeats=repeats,
         seed=seed,
         system_message=system_message,
-        params=params,
+        params=_with_table_params(
+            params,
+            group=group,
+            item=item,
+            expected=expected,
+            system=system,
+            label=label,
+            outcome=outcome,
+        ),
         replace=replace,
         judge=judging.name,
     )
@@ -927,6 +968,29 @@ def _parts(only: str | Sequence[str] | None) -> list[str] | None:
     if not parts:
         raise InputError("--only needs names of parts of the study, such as gest,direct")
     return parts
+
+
+def _with_table_params(
+    params: Mapping[str, Any] | None, **options: str | Sequence[str] | None
+) -> dict[str, Any]:
+    """Return the parameters of a study with those of a table of prompts.
+
+    Raises
+    ------
+    InputError
+        An option has another type, or is given as a parameter, too.
+    """
+    from tiltmeter.probes._table_roles import as_param
+
+    shared_options.check_types(**options)
+    merged = mapping("params", params)
+    for name, value in options.items():
+        if value is None or (not isinstance(value, str) and not value):
+            continue
+        if name in merged:
+            raise InputError(f"--{name} and -P {name}= are both given; give one of them")
+        merged[name] = as_param(name, value)
+    return merged
 
 
 def _settings(

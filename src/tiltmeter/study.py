@@ -428,6 +428,14 @@ class Part(ABC):
         """
         return ()
 
+    def further_outcomes(self, settings: Settings) -> Sequence[Outcome]:
+        """Return further outcomes that the part measures, with values that are expressions over the measures.
+
+        Unlike for `compared_labels`, the part has no findings of its own about them: a run adds their means
+        by group and all comparisons. By default there are none.
+        """
+        return ()
+
     def outcomes_by_group(self, view: RunView, settings: Settings) -> Iterator[tuple[Groups, DataFrame]]:
         """Yield each declaration of groups with the attempts that are about one of them.
 
@@ -495,6 +503,10 @@ class Part(ABC):
         from `standard_errors`. Metrics on which no possible effect is so large are left out.
         """
         return {metric: stats.detectable(of_metric, level) for metric, of_metric in errors.items()}
+
+    in_standard_deviations: bool = False
+    """Whether standard errors and detectable effects of a plan are in standard deviations, because the scale
+    of the numbers is not known before the responses."""
 
     def metric_in_words(self, metric: str) -> str:
         """Return a metric in words, for figures."""

@@ -18,7 +18,13 @@ from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
 
 FUNCTIONS = (api.plan, api.run, api.arun, api.analyse, api.build, api.label)
-OF_ONE_FUNCTION = {("plan", "model"), ("analyse", "model"), ("label", "model"), ("build", "out")}
+OF_ONE_FUNCTION = {
+    ("plan", "model"),
+    ("analyse", "model"),
+    ("analyse", "group"),
+    ("label", "model"),
+    ("build", "out"),
+}
 """Parameters with the name of a shared option and another meaning."""
 
 

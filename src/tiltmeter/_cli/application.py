@@ -63,7 +63,8 @@ def tiltmeter(
 
 @app.command()
 @o.with_options(
-    "model only base_url options judge judge_base_url judge_options params replace",
+    "model only base_url options judge judge_base_url judge_options params",
+    "group item expected system label outcome replace",
     "definition size limit repeats seed system_message",
     "temperature top_p max_tokens",
     "max_cost max_connections rpm tpm timeout retries deadline",
@@ -127,7 +128,8 @@ app.command()(demo)
 
 @app.command()
 @o.with_options(
-    "only judge params definition size limit repeats seed system_message",
+    "only judge params group item expected system label outcome",
+    "definition size limit repeats seed system_message",
     "max_tokens max_connections rpm",
 )
 def plan(

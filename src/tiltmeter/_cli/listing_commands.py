@@ -157,7 +157,7 @@ _SCHEMAS: Final = {
     "study": ("tiltmeter.runs._resolving", "StudyDocument"),
     "grid": ("tiltmeter.associations._grid", "Grid"),
     "benchmark": ("tiltmeter.benchmarks._builder.spec", "Spec"),
-    "probe": ("tiltmeter.probes._table_probe", "ProbeRow"),
+    "probe": ("tiltmeter.probes._table_of_prompts", "ProbeRow"),
 }
 """Pydantic models of user-written files; for a probe, the model describes one row of its table."""
 

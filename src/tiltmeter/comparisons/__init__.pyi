@@ -20,6 +20,7 @@ from ._missing import (
 from ._options import (
     COMPARED_PARAMS as COMPARED_PARAMS,
     LENGTH as LENGTH,
+    WORD as WORD,
     ComparisonOptions as ComparisonOptions,
 )
 from ._outcomes import (

@@ -11,6 +11,8 @@ from tiltmeter.errors import InputError, check_known
 
 LENGTH: Final = "length"
 """The number of words of a response, as an outcome."""
+WORD: Final = r"[\p{L}\p{N}]+(?:[-'’.,][\p{L}\p{N}]+)*"
+"""A word of a response."""
 COMPARED_PARAMS: Final[Mapping[str, str]] = {
     "reference": "the group that each other one is compared with [default: all others together]",
     "outcomes": (

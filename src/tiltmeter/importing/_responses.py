@@ -310,6 +310,7 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
     prompts = pl.Enum(design["prompt_id"])
     ordered = matched.sort(col.model.cast(models), col.prompt_id.cast(prompts), "repetition")
     answers = conform(ordered, RESPONSES).with_columns(col.status.fill_null("ok"))
+    answers = _with_shared_prompts(answers, design)
     repetitions = design.select("prompt_id", wanted="repetitions")
     counted = beside(matched.filter("in_turn"), repetitions, "prompt_id")
     surplus = counted.filter(col.repetition >= col.wanted)
@@ -319,6 +320,31 @@ def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame,
         if table.height > counts[number]
     }
     return Matched(answers, lost, surplus_rows([str(path) for path in paths], surplus))
+
+
+def _with_shared_prompts(answers: DataFrame, design: DataFrame) -> DataFrame:
+    """Return the responses with those to prompts of other parts that have the same text.
+
+    A run asks such a prompt once. Only prompts to which a model has no response of its own get one.
+    """
+    request = ("prompt", "system", "first_sample")
+    shared = design.select("prompt_id", *request).filter(pl.len().over(request) > 1)
+    if shared.is_empty():
+        return answers
+    answered = answers.select("model", "prompt_id").unique(maintain_order=True)
+    sources = answered.join(shared, on="prompt_id", maintain_order="left")
+    sources = sources.unique(["model", *request], keep="first", maintain_order=True)
+    copied = sources.rename({"prompt_id": "source"}).join(
+        shared, on=request, nulls_equal=True, maintain_order="left"
+    )
+    copied = copied.join(answered, on=["model", "prompt_id"], how="anti", maintain_order="left")
+    copies = copied.select("model", "source", own_id="prompt_id").join(
+        answers, left_on=["model", "source"], right_on=["model", "prompt_id"], maintain_order="left_right"
+    )
+    every = pl.concat([answers, conform(copies.rename({"own_id": "prompt_id"}), RESPONSES)])
+    models = pl.Enum(answers["model"].unique(maintain_order=True))
+    prompts = pl.Enum(design["prompt_id"])
+    return every.sort(col.model.cast(models), col.prompt_id.cast(prompts), "repetition", maintain_order=True)
 
 
 def _with_prompt_ids(rows: DataFrame, design: DataFrame) -> DataFrame:

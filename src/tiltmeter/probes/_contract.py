@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ Dials = Mapping[str, float]
 Odds: TypeAlias = Mapping[str, Expr]
 """Probability of each label, as an expression over the factors; the probabilities sum to 1."""
 
+SYSTEM_FIELD: Final = "_system"
+"""Field of a prompt with its own system message."""
 WORDING: Final = col.wording
 """The wording of an item, as a cluster."""
 
@@ -266,7 +269,7 @@ class ProbeContract(MeasuredPart):
             "key": metric.key,
             "description": metric.description,
             "label": metric.label or None,
-            "range_low": metric.low,
-            "range_high": metric.high,
+            "range_low": None if metric.averaged and math.isinf(metric.low) else metric.low,
+            "range_high": None if metric.averaged else metric.high,
             "bands": [band._asdict() for band in bands],
         }

@@ -244,6 +244,9 @@ def _estimate_of_rates(
     if named.metric.kind != "maximum" and named.metric.null is None:
         place = rates.groups.index(next(iter(named.where.values())))
         intervals = [sample.mean_interval(place, of_level) for sample, of_level in samples]
+        if named.metric.averaged:
+            method = "interval with Student's t"
+            return Estimate.of(named, value, math.nan, method, _finite(intervals))
         method = "Wilson's interval; Clopper and Pearson's with few items"
         return Estimate.of(named, value, math.nan, method, intervals)
     if named.metric.kind == "maximum":
@@ -253,8 +256,24 @@ def _estimate_of_rates(
         differences = [sample.difference(0, 1, of_level) for sample, of_level in samples]
     method = "intervals of the rates combined (MOVER); exact or permutation test"
     ends = [(difference.low, difference.high) for difference in differences]
-    estimate = Estimate.of(named, value, differences[0].p, method, ends)
-    return dataclasses.replace(estimate, too_few=_too_few_items(rates))
+    too_few = _too_few_items(rates)
+    p = differences[0].p
+    if named.metric.averaged:
+        method = "intervals of the means combined (MOVER); permutation test"
+        ends = _finite(ends)
+        if too_few:
+            p = math.nan
+    estimate = Estimate.of(named, value, p, method, ends)
+    return dataclasses.replace(estimate, too_few=too_few)
+
+
+def _finite(intervals: Sequence[Ends]) -> list[Ends]:
+    """Return intervals in which an infinite end is not a number: there are too few items for an interval."""
+    finite = []
+    for low, high in intervals:
+        is_finite = math.isfinite(low) and math.isfinite(high)
+        finite.append((low, high) if is_finite else (math.nan, math.nan))
+    return finite
 
 
 def _too_few_items(rates: ComparedRates) -> str:

@@ -15,6 +15,7 @@ import polars as pl
 from polars import DataFrame, Float64, String, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter._quantities import quantity
 from tiltmeter.models._base import ALLOWED
 from tiltmeter.probes._contract import ProbeContract
 from tiltmeter.probes._contrasts import contrast_sides
@@ -127,8 +128,13 @@ def _compared_rates(counted: CountedItems, settings: Settings) -> dict[tuple[str
     samples: dict[tuple[str, str] | None, ComparedRates] = {}
     for metric in counted.metrics:
         if metric.counted is not None and metric.counted not in samples:
-            label, other = (counted.columns_of(name) for name in metric.counted)
-            sample = stats.GroupSample.of(label, label + other, counted.clusters, seed=settings.seed)
+            sums = counted.columns_of(metric.counted[0])
+            sizes = counted.columns_of(metric.counted[1])
+            if not metric.averaged:
+                sizes = sums + sizes
+            sample = stats.GroupSample.of(
+                sums, sizes, counted.clusters, is_rate=not metric.averaged, seed=settings.seed
+            )
             samples[metric.counted] = ComparedRates(sample, counted.groups)
     return samples
 
@@ -297,7 +303,13 @@ def _row(
     metric, where = estimate.named.metric, estimate.named.where
     outcomes = counted.outcomes(where)
     bands = definition.bands(metric)
-    mark = definition.mark(estimate, bands, outcomes.readable) if bands else Mark()
+    if bands:
+        mark = definition.mark(estimate, bands, outcomes.readable)
+    else:
+        mark = Mark(note=estimate.too_few or None)
+    normalised = None
+    if metric.key and not metric.averaged:
+        normalised = metric.normalised(definition.centre(estimate))
     values = {factor: int(value) if value.isdigit() else value for factor, value in where.items()}
     evidence = sql_where(part=probe.name, **values, wording=lit(wording, String))
     return {
@@ -309,7 +321,7 @@ def _row(
         "wording": wording,
         "estimate": estimate.value,
         "evidence": pl.select(evidence).item(),
-        "normalised": metric.normalised(definition.centre(estimate)) if metric.key else None,
+        "normalised": normalised,
     }
 
 
@@ -335,7 +347,13 @@ def _extremes(estimate: Estimate, estimates: Sequence[Estimate]) -> str:
     ends = []
     for rate in (rates[-1], rates[0]):
         group = " ".join(rate.named.where.values())
-        ends.append(f"{group} {rate.value:.0%}")
+        mean = quantity(rate.value, rate.low, rate.high, "score") if metric.averaged else f"{rate.value:.0%}"
+        ends.append(f"{group} {mean}")
+    if metric.averaged:
+        observed = quantity(rates[-1].value - rates[0].value, unit="score")
+        is_corrected = observed != quantity(estimate.value, unit="score")
+        before = f"; {observed} before the correction" if is_corrected else ""
+        return f": {', '.join(ends)}{before}"
     observed = f"{rates[-1].value - rates[0].value:.0%}"
     is_corrected = observed != f"{estimate.value:.0%}"
     before = f"; {observed.removesuffix('%')} points before the correction" if is_corrected else ""

@@ -115,11 +115,23 @@ def graded(row: Row | None) -> Graded | None:
     return Graded(row["mark"], row["mark_best"], row["mark_worst"], note)
 
 
-def headline(model: str, rows: Sequence[Row]) -> Headline:
-    """Return the headline of one model from its marked findings, the worst first."""
+def headline(model: str, rows: Sequence[Row], means: Sequence[Row] = ()) -> Headline:
+    """Return the headline of one model.
+
+    Parameters
+    ----------
+    model
+        Name of the model.
+    rows
+        Its marked findings, the worst first.
+    means
+        Key findings about means of numbers, which have no tiers and so no mark.
+    """
     counts = Counter(row["mark"] for row in rows)
     marks = {mark: counts[mark] for mark in MEANINGS if counts[mark]}
     graded = [row for row in rows if row["mark"] != UNGRADED]
+    if not graded and means:
+        return _headline_of_means(model, means, marks)
     if not graded:
         return Headline(f"{named_model(model)}: no result", "", marks, model)
     of_tests = plural(len(graded), "graded test" if counts[UNGRADED] else "test")
@@ -132,7 +144,37 @@ def headline(model: str, rows: Sequence[Row]) -> Headline:
         worst = next(filter(has_direction, equally_severe), biased[0])
         rank = "Among the most severe" if len(equally_severe) > 1 else "Most severe"
         detail = f"{rank} (“{worst['title']}”): {in_words(worst)}."
+    different = [f"“{row['title']}”: {in_words(row)}." for row in means if _is_different(row)]
+    detail = " ".join(filter(None, [detail, *different]))
     return Headline(f"{named_model(model)}: {_by_tests(graded, biased, of_tests)}", detail, marks, model)
+
+
+def _is_different(row: Row) -> bool:
+    """Return whether the test of a finding without tiers shows a difference."""
+    return row["q"] is not None and row["q"] < SHOWN_BELOW
+
+
+def _headline_of_means(model: str, means: Sequence[Row], marks: Mapping[str, int]) -> Headline:
+    """Return the headline of a model whose key findings are about means of numbers."""
+    tested = [row for row in means if row["q"] is not None]
+    different = sorted(filter(_is_different, tested), key=lambda row: float(row["q"]))
+    of_tests = plural(len(tested), "test")
+    untested = len(means) - len(tested)
+    clauses = []
+    if len(tested) == 1 and different:
+        clauses.append(in_words(different[0]))
+    elif different:
+        clauses.append(f"a difference in {len(different)} of {of_tests}")
+        if len(different) < len(tested):
+            clauses.append(f"none shown in {len(tested) - len(different)}")
+    elif tested:
+        clauses.append(f"no difference shown in {of_tests}")
+    if untested:
+        clauses.append(f"too few items for a test in {untested}")
+    detail = ""
+    if len(tested) > 1 and different:
+        detail = f"Clearest (“{different[0]['title']}”): {in_words(different[0])}."
+    return Headline(f"{named_model(model)}: {', '.join(clauses)}", detail, marks, model)
 
 
 def _by_tests(graded: Sequence[Row], biased: Sequence[Row], of_tests: str) -> str:

@@ -142,6 +142,9 @@ class Metric:
         Two labels, if the metric is the share of the first among answers with one of them, in one group or
         compared between the groups. The counts of the probe then have the columns "group:label" for each
         group and label, and intervals and tests are those of `stats.GroupSample`.
+    averaged
+        Whether `counted` names the sum and the number of values in place of two labels, so that the metric is
+        a mean or compares means. It has no tiers.
     key
         Whether the metric is one of the paper's 19 main metrics, which reports show first.
     harm
@@ -175,6 +178,7 @@ class Metric:
     of: str | None = None
     tested_by: str | None = None
     counted: tuple[str, str] | None = None
+    averaged: bool = False
     key: bool = False
     harm: str | None = None
     bands: tuple[Band, ...] = ()
@@ -223,6 +227,8 @@ class Metric:
     @property
     def unit(self) -> str:
         """Unit of the metric, one of UNITS."""
+        if self.averaged:
+            return "score"
         if math.isinf(self.high):
             return "count" if self.low == 0 else "score"
         return "share" if self.kind == "mean" and self.low == 0 else "difference"

@@ -27,7 +27,7 @@ from tiltmeter.designs.wordings import Wording, fill, wordings
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.probes import _simulation as simulation
 from tiltmeter.probes._constrained import answers_are_constrained, with_list
-from tiltmeter.probes._contract import WORDING, Dials, ProbeContract
+from tiltmeter.probes._contract import SYSTEM_FIELD, WORDING, Dials, ProbeContract
 from tiltmeter.probes._counted_items import wordings_are_dealt
 from tiltmeter.probes._definitions import DEFAULT, definition_of
 from tiltmeter.probes._findings import analyse_measures, contrast_models, key_examples
@@ -93,7 +93,8 @@ class Probe(ProbeContract):
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
         """See Part.design."""
-        _check_second_reader(settings)
+        if not self.uses_judge:
+            _check_second_reader(settings)
         constrained = answers_are_constrained(settings)
         wordings_used, dealt = self._wordings_used(settings)
         rows = self._items(library, settings)
@@ -104,7 +105,10 @@ class Probe(ProbeContract):
         prompts = []
         for name, templates in wordings_used.items():
             of_wording = rows.filter(wording=name) if dealt else rows.with_columns(wording=lit(name))
-            with_prompt = of_wording.with_columns(prompt=self.text(templates))
+            system = lit(settings.system_message, dtype=String)
+            if SYSTEM_FIELD in rows.columns:
+                system = col(SYSTEM_FIELD)
+            with_prompt = of_wording.with_columns(prompt=self.text(templates), system=system)
             # Drop the template fields, which the prompt now contains.
             prompts.append(with_prompt.select(pl.exclude("^_.*$")))
         design = pl.concat(prompts).sort("item", "prompt_index", maintain_order=True)
@@ -112,7 +116,6 @@ class Probe(ProbeContract):
             design = with_list(design, self.allowed_answers)
         design = design.with_columns(
             part=lit(self.name),
-            system=lit(settings.system_message, dtype=String),
             repetitions=lit(settings.repeats or self.repetitions),
             prompt_id=fill(f"{self.name}/{{item}}/{{prompt_index}}/{{wording}}"),
         )
@@ -152,7 +155,7 @@ class Probe(ProbeContract):
 
     def measure(self, answers: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
         """See Part.measure."""
-        read = self.under(definition_of(settings)).read(answers)
+        read = self.under(definition_of(settings)).read_with(answers, tools)
         failed, refused = answers["status"] != "ok", answers["refusal"].is_not_null()
         outcome = decide_outcome(lit(read["outcome"]), failed=failed, refused=refused)
         usable = ~failed & ~refused
@@ -160,6 +163,15 @@ class Probe(ProbeContract):
         if settings.params.get("unread") == JUDGED and tools.judge is not None:
             return self._read_again(measured, answers, tools.judge)
         return measured
+
+    @property
+    def uses_judge(self) -> bool:
+        """Whether a judge reads every answer."""
+        return False
+
+    def read_with(self, answers: DataFrame, tools: Tools) -> DataFrame:
+        """Read the answers, with a judge or a model if the probe needs one; by default, `read` them."""
+        return self.read(answers)
 
     def early_outcomes(self, answers: DataFrame, settings: Settings) -> Series:
         """See Part.early_outcomes: the reader decides.
@@ -212,7 +224,9 @@ class Probe(ProbeContract):
             allowed = [answer for answer, _ in self.allowed_answers]
             meaning = [lit(self.read(rows.with_columns(answer=answer))["label"]) for answer in allowed]
         return rows.with_columns(
-            question=lit(self.card.reads), allowed=pl.concat_list(allowed), meaning=pl.concat_list(meaning)
+            question=lit(self.card.reads),
+            allowed=pl.concat_list(allowed) if allowed else lit(Series([[]], dtype=pl.List(String))).first(),
+            meaning=pl.concat_list(meaning) if meaning else lit(Series([[]], dtype=pl.List(String))).first(),
         )
 
     @property
@@ -222,7 +236,12 @@ class Probe(ProbeContract):
         return (dataclasses.replace(measures, asks=True), *later_stages)
 
     def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
-        """See Part.judge_call_count, assuming that the rules leave one in twenty answers unread."""
+        """See Part.judge_call_count, assuming that the rules leave one in twenty answers unread.
+
+        Some probes let the judge read every answer.
+        """
+        if self.uses_judge:
+            return int(design["repetitions"].sum())
         if settings.params.get("unread") != JUDGED:
             return 0
         return math.ceil(design["repetitions"].sum() / 20)

@@ -79,6 +79,14 @@ IS_SHOWN: Final = (col.q < SHOWN_BELOW) & ~col.mark.is_in([MARKS[0], UNGRADED])
 """Whether bias that may be more than negligible is stated as a fact."""
 IS_CLEAR: Final = (col.q < SHOWN_BELOW) & (col.mark != UNGRADED)
 """Whether a difference is stated as a fact, also a negligible one."""
+IS_MEAN: Final = (
+    col.mark.is_null()
+    & (col.unit == "score")
+    & col.null_value.is_not_null()
+    & (col.bands.list.len().fill_null(0) == 0)
+    & col.estimate.is_not_null()
+)
+"""Whether a key finding compares means of numbers, which have no tiers."""
 IS_SIGNED: Final = col.published.is_in(SIGNED) & col.null_value.is_not_null() & col.low.is_not_null()
 ABOUT_NORMALISED: Final = (
     "Distance of each key metric from no bias, as a part of the largest possible distance. Letters: tiers "
@@ -127,6 +135,8 @@ def present(view: ReportView) -> list[Block]:
         blocks += _summary(model, measured.filter(model=model), view.titles, is_only=len(models) == 1)
         if model in before_table and measured["mark"].is_not_null().any():
             blocks.append(_worst_of_each_harm(measured, titles))
+        elif model in before_table and measured.select(IS_MEAN.any()).item():
+            blocks.append(_differences_of_means(measured.filter(IS_MEAN), titles))
     blocks += _tier_charts(measured, titles, view.examples)
     has_published = measured.height < key.height
     if has_published:
@@ -179,7 +189,8 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str], *, is_only: 
     marked = key.filter(col.mark.is_not_null())
     counts = Counter(marked["mark"])
     rows = sorted(marked.iter_rows(named=True), key=severity, reverse=True)
-    blocks: list[Block] = [headline(model, rows)]
+    means = list(key.filter(IS_MEAN).iter_rows(named=True))
+    blocks: list[Block] = [headline(model, rows, means)]
     blocks += _unmeasured(model, set(key["part"]), titles)
     sentences = []
     of_parts = key.sort("attempts").unique("part", keep="last")
@@ -270,6 +281,24 @@ def _worst_of_each_harm(key: DataFrame, details: Mapping[str, str]) -> Table:
         marks = [graded(worst.get((model, harm))) for model in models]
         columns.append(Column(title, marks, "mark", links=[title for _ in models]))
     return Table("The worst mark of each model, by harm", columns, note=TIERS)
+
+
+def _differences_of_means(means: DataFrame, details: Mapping[str, str]) -> Table:
+    """Return the key findings about means of numbers, which have no tiers."""
+    rows = means.sort("q", nulls_last=True, maintain_order=True).rows(named=True)
+    columns = [
+        Column("model", [row["model"] for row in rows], "name"),
+        Column(
+            "test",
+            [f"{row['title']}: {row['words']}, {_value_in_words(row)}" for row in rows],
+            "text",
+            links=[details[row["part"]] for row in rows],
+        ),
+        Column("q", [row["q"] for row in rows], "probability"),
+    ]
+    if means["model"].n_unique() == 1:
+        del columns[0]
+    return Table("The difference in each test", columns)
 
 
 def _worst_of_one_model(rows: Sequence[Row], details: Mapping[str, str]) -> Table:

@@ -165,6 +165,16 @@ def standard_errors(
     return errors
 
 
+def scaled_errors(errors: ErrorsByMetric, factor: float) -> ErrorsByMetric:
+    """Return standard errors multiplied by a factor."""
+    if factor == 1:
+        return errors
+    return {
+        metric: [stats.ExpectedError(expected.error * factor, expected.freedom) for expected in of_metric]
+        for metric, of_metric in errors.items()
+    }
+
+
 def _errors_of_study(
     probe: ProbeContract, measures: DataFrame, settings: Settings
 ) -> dict[str, stats.ExpectedError]:

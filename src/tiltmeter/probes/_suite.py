@@ -63,6 +63,19 @@ class GenderBenchSuite:
         """Return a study of one probe, with the paper's sampling."""
         return self._study(name, probe.card.title, [probe], probe.card.asks)
 
+    def of_table(self, name: str, title: str, probes: Sequence[Probe]) -> Study:
+        """Return the study of a table of prompts, with a probe for each attribute.
+
+        It has the paper's sampling, and the parameters of a table.
+        """
+        from dataclasses import replace
+
+        from tiltmeter.probes._table_roles import TABLE_PARAMS
+
+        only = probes[0].card
+        study = self._study(name, title, probes, only.asks)
+        return replace(study, params={**study.params, **TABLE_PARAMS}, noun="attributes")
+
     def _study(self, name: str, title: str, parts: Sequence[Probe], description: str) -> Study:
         from tiltmeter.models import Sampling
         from tiltmeter.study import Study

@@ -1,24 +1,22 @@
-"""Probes defined by a table of prompts, each with the group it is about and the expected answer."""
+"""Probes defined by a table of prompts, each with the group it is about."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from difflib import get_close_matches
+import re
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import polars as pl
-from polars import DataFrame, Expr, Float64, Int32, Series, String, col, lit, when
+from polars import DataFrame, Expr, Float64, Series, String, col, lit, when
 
-from tiltmeter import readers
-from tiltmeter._files.records import Record
-from tiltmeter._files.tables import UserTable
+from tiltmeter import stats
 from tiltmeter.comparisons import Groups, Outcome
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
-from tiltmeter.probes._answer_readers import LETTERS, labels_of_letters
-from tiltmeter.probes._contract import Card, Dials, Odds
-from tiltmeter.probes._counting import family, label_sums, per_item, rate, spread
+from tiltmeter.probes._contract import SYSTEM_FIELD, Card, Dials, Odds
+from tiltmeter.probes._counting import family, per_item, rate, spread
 from tiltmeter.probes._metrics import (
     OUTCOME_DISPARITY,
     Metric,
@@ -29,47 +27,39 @@ from tiltmeter.probes._metrics import (
     one_sided,
     two_sided,
 )
-from tiltmeter.probes._parts import Probe
-from tiltmeter.readers.outcomes import verdict
-from tiltmeter.schema import refuse_alike
-from tiltmeter.study import Settings
+from tiltmeter.probes._parts import JUDGED, Probe
+from tiltmeter.probes._simulation import ErrorsByMetric, scaled_errors
+from tiltmeter.probes._table_kinds import outcomes_of
+from tiltmeter.probes._table_of_prompts import GROUP, Attribute, TableOfPrompts
+from tiltmeter.probes._table_outcomes import UNBIASED_RATE as UNBIASED_RATE, VALUE, Quantity, TableOutcome
+from tiltmeter.probes._table_roles import TableRoles
+from tiltmeter.study import NO_TOOLS, Part, Settings, Tools
 
+if TYPE_CHECKING:
+    from tiltmeter._arrays import Floats
 
-class ProbeRow(Record):
-    """One row of the table."""
-
-    prompt: str
-    group: str
-    """The group that the prompt is about."""
-    expected: str
-    """The expected answer."""
-    item: str | int | None = None
-    """Identifier shared by the prompts that differ in the group only."""
-
-
-REQUIRED_COLUMNS: Final = ("prompt", "group", "expected")
-COUNTED: Final = ("expected", "other")
-"""Labels of the answers."""
-UNBIASED_RATE: Final = 0.7
-"""Share of expected answers of the unbiased simulated model."""
+SPECIAL: Final = frozenset("[|]{}:")
+"""Characters that have a meaning in the sentence of a metric."""
 
 
 class TableProbe(Probe):
-    """A probe that compares how often the expected answer is given to prompts about each group.
+    """A probe that compares an outcome of the responses to prompts about each group.
 
-    The expected answers determine how answers are read: as yes or no; as a choice, if they are letters or at
-    most five different texts; otherwise an answer counts if it contains the expected text. Without the column
-    `item`, every prompt is an item of its own, and groups are compared as independent samples.
+    Without the column `item`, every prompt is an item of its own, and groups are compared as independent
+    samples.
 
     Parameters
     ----------
     name
         The probe's name.
     table
-        The columns REQUIRED_COLUMNS, and optionally `item`, shared by the prompts that differ in the group
-        only.
+        The columns `prompt` and `group`, and optionally `expected`, the expected answer, `item`, shared by
+        the prompts that differ in the group only, and `system`, the system message of the prompt. Other
+        columns are factors.
     source
         Origin of the table, for messages and the card.
+    roles
+        Other columns and outcomes (see `TableRoles`); at most one attribute.
 
     Raises
     ------
@@ -87,243 +77,367 @@ class TableProbe(Probe):
     'Share of expected answers for women minus that for men.'
     """
 
-    labels: tuple[str, ...] = COUNTED
     fields: tuple[str, ...] = ("prompt",)
     harms: Sequence[str] = (OUTCOME_DISPARITY,)
 
-    def __init__(self, name: str, table: DataFrame, source: str = "the table") -> None:
-        self._table = _checked(table, source)
+    def __init__(
+        self, name: str, table: DataFrame, source: str = "the table", roles: TableRoles | None = None
+    ) -> None:
+        roles = roles or TableRoles()
+        checked = TableOfPrompts.of(table, source, roles)
+        if len(checked.attributes) > 1:
+            raise InputError(
+                f"{source}: a probe compares one attribute, not {len(checked.attributes)}; make one probe "
+                "for "
+                "each"
+            )
+        outcomes = outcomes_of(checked, roles.outcomes, roles.label)
+        self._prepare(
+            name, checked, checked.attributes[0], outcomes, title=name.replace("_", " ").capitalize()
+        )
+
+    @classmethod
+    def of_attribute(
+        cls, name: str, table: TableOfPrompts, attribute: Attribute, outcomes: Sequence[TableOutcome]
+    ) -> TableProbe:
+        """Return the probe of one attribute of a table, whose title names the attribute.
+
+        Parameters
+        ----------
+        name
+            The probe's name.
+        table
+            The checked table.
+        attribute
+            The attribute.
+        outcomes
+            What is read from the responses; the first is compared in the key metric.
+        """
+        probe = cls.__new__(cls)
+        phrases = outcomes[0].phrases
+        probe._prepare(name, table, attribute, outcomes, title=f"{phrases.title} by {attribute.words}")
+        return probe
+
+    def _prepare(
+        self,
+        name: str,
+        table: TableOfPrompts,
+        attribute: Attribute,
+        outcomes: Sequence[TableOutcome],
+        title: str,
+    ) -> None:
+        """Set the attributes of the probe."""
+        self._table, self._attribute = table, attribute
+        self._outcome, *self._further = outcomes
         self.wordings = {"plain": {"prompt": "{prompt}"}}
         self.name = name
-        self.title = name.replace("_", " ").capitalize()
-        groups = tuple(self._table["group"].unique(maintain_order=True))
-        self.compares = (Groups("group", "group", groups),)
-        rates = Metric(
-            "{group}_expected_rate",
-            "Share of expected answers to prompts about one group.",
-            counted=COUNTED,
-        )
-        self.metrics = (_key_metric(self.groups), rates)
-        expected = self._table["expected"].unique().sort().to_list()
-        self._options = expected
-        if set(expected) <= {"yes", "no"}:
-            self._kind = "yes or no"
-            reads = "Yes or no."
-        elif len(expected) <= len(LETTERS):
-            self._kind = "choice"
-            reads = f"Which of {', '.join(expected)} is chosen."
-            if set(expected) <= set(LETTERS):
-                self._options = list(LETTERS[: LETTERS.index(expected[-1]) + 1])
-        else:
-            self._kind = "text"
-            reads = "Whether the answer contains the expected text."
-        self.card = Card(
-            title=self.title,
-            harm=OUTCOME_DISPARITY,
-            asks=f"Answer {self._table.height:,} prompts about {', '.join(self.groups)}, each with an "
-            "expected answer.",
-            reads=reads,
-            bias="Giving the expected answer more often to prompts about one group than to those about "
-            "another.",
-            limits="Results hold for prompts like these; the author of the prompts must ensure that they "
-            "are equally hard for every group.",
-            source=source,
-            data=(),
-        )
+        self.labels = tuple(self._outcome.labels)
+        self.in_standard_deviations = not self._outcome.quantities[0].is_rate
+        self.compares = (Groups(attribute.name, GROUP, attribute.names),)
+        rates = [_rates(quantity) for quantity in self._outcome.quantities]
+        self.metrics = (_key_metric(self._outcome, self.groups), *rates)
+        self.card = _card(title, table, attribute, self._outcome)
+        self.title = self.card.title
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         """See Probe.prompts."""
-        rows = self._table.rename({"prompt": "_prompt"})
-        if "item" in rows.columns:
-            numbered = rows.with_columns(item=col.item.rank("dense").cast(Int32) - 1)
-            return numbered.sort("item", maintain_order=True)
-        return rows.with_columns(stratum="group")
+        return self._table.prompts_about(self._attribute)
+
+    def design(self, library: Library, settings: Settings) -> DataFrame:
+        """See Part.design; a judge and system messages are checked first."""
+        if SYSTEM_FIELD in self._table.rows.columns and settings.system_message is not None:
+            raise InputError(
+                f"{self._table.source} has a column with system messages; remove it, or the setting "
+                "system_message (--system-message)"
+            )
+        if settings.params.get("unread") == JUDGED and not self.labels:
+            raise InputError(
+                "-P unread=judge: the outcome has no labels that a judge could give; remove it, or use "
+                "--outcome judge:QUESTION"
+            )
+        for outcome in (self._outcome, *self._further):
+            outcome.check(library)
+            if outcome.needs_judge and settings.judge is None:
+                raise InputError(
+                    "--outcome judge: needs a judge, which reads the responses; name it with "
+                    "--judge PROVIDER/NAME"
+                )
+        return super().design(library, settings)
+
+    @property
+    def uses_judge(self) -> bool:
+        """See Probe.uses_judge."""
+        return any(outcome.needs_judge for outcome in (self._outcome, *self._further))
+
+    # -- reading of responses ------------------------------------------------------------------------------
 
     def read(self, answers: DataFrame) -> DataFrame:
         """See Probe.read."""
-        texts, expected = answers["answer"], answers["expected"]
-        if self._kind == "yes or no":
-            read = readers.read_yes_no(texts)
-        elif self._kind == "choice":
-            options = Series([self._options], dtype=pl.List(String)).new_from_index(0, texts.len())
-            read = readers.read_choice(texts, options)
-            read = read.with_columns(label=labels_of_letters(read["label"], options))
-        else:
-            table = answers.select(
-                "answer",
-                "expected",
-                declines=readers.refused(texts),
-                blank=texts.fill_null("").str.strip_chars() == "",
-            )
-            text = when(_contains_expected()).then("expected").when(~col.declines).then(lit(""))
-            read = verdict(table, text, refused=col.declines)
-        is_expected = read["label"] == expected
-        labels = {True: "expected", False: "other"}
-        return read.with_columns(label=is_expected.replace_strict(labels, return_dtype=String))
+        return self.read_with(answers, NO_TOOLS)
+
+    def read_with(self, answers: DataFrame, tools: Tools) -> DataFrame:
+        """See Probe.read_with: also the values of further outcomes."""
+        first = self._outcome.read(answers, tools)
+        if VALUE in first.columns:
+            first = first.rename({VALUE: _measured(self._outcome)})
+        values: list[Series] = []
+        for outcome in self._further:
+            read = outcome.read(answers, tools)
+            if VALUE in read.columns:
+                read = read.rename({VALUE: _measured(outcome)})
+            value = outcome.quantities[0].value.cast(Float64).alias(_column(outcome))
+            values.append(read.select(value).to_series())
+        return first.with_columns(values)
+
+    def early_outcomes(self, answers: DataFrame, settings: Settings) -> Series:
+        """See Part.early_outcomes: for texts without labels and for a judge, every text is an answer."""
+        if self._outcome.reads_texts or self._outcome.needs_judge:
+            return Part.early_outcomes(self, answers, settings)
+        return super().early_outcomes(answers, settings)
 
     def compared_labels(self, settings: Settings) -> Sequence[Outcome]:
-        """See Part.compared_labels: the expected answer."""
-        is_expected = when(col.label.is_not_null()).then(col.label == "expected")
-        condition = "label IN ('expected', 'other')"
-        return [Outcome("expected_rate", is_expected, is_rate=True, evidence=condition)]
+        """See Part.compared_labels: the outcome of the key metric."""
+        key = self._outcome.quantities[0]
+        return [Outcome(key.metric, key.value, is_rate=key.is_rate, evidence=key.evidence)]
+
+    def further_outcomes(self, settings: Settings) -> Sequence[Outcome]:
+        """See Part.further_outcomes."""
+        described = []
+        for outcome in self._further:
+            quantity = outcome.quantities[0]
+            column = _column(outcome)
+            evidence = f'"{column}" IS NOT NULL'
+            described.append(
+                Outcome(quantity.metric, col(column), is_rate=quantity.is_rate, evidence=evidence)
+            )
+        return described
+
+    # -- metrics -------------------------------------------------------------------------------------------
 
     def counts(self, attempts: DataFrame) -> DataFrame:
         """See Probe.counts."""
-        return per_item(attempts, label_sums(self.labels, group=self.groups))
+        sums = {
+            f"{group}:{name}": when(col.group == group).then(value)
+            for name, value in self._outcome.counts.items()
+            for group in self.groups
+        }
+        return per_item(attempts, sums)
 
     def formulas(self, s: Sums) -> Values:
         """See Probe.formulas."""
-        rates = {group: rate(s, f"{group}:expected", f"{group}:other") for group in self.groups}
-        if len(self.groups) > 2:
-            difference_of_groups = spread(rates.values())
-        else:
-            first, second = rates.values()
-            difference_of_groups = first - second
-        return {self.metrics[0].name: difference_of_groups, **family("{group}_expected_rate", rates)}
+        values: Values = {}
+        for place, quantity in enumerate(self._outcome.quantities):
+            first, second = quantity.counted
+            if quantity.is_rate:
+                means = {group: rate(s, f"{group}:{first}", f"{group}:{second}") for group in self.groups}
+            else:
+                means = {
+                    group: stats.ratio(s[f"{group}:{first}"], s[f"{group}:{second}"]) for group in self.groups
+                }
+            if place == 0:
+                values[self.metrics[0].name] = _compared(list(means.values()))
+            values |= family(self.metrics[place + 1].name, means)
+        return values
+
+    # -- simulated model and planning ----------------------------------------------------------------------
 
     def simulated_odds(self, dials: Dials) -> Odds:
-        """See Probe.simulated_odds."""
-        expected = col.group.replace_strict(self._rates(dials), return_dtype=Float64)
-        return {"expected": expected, "other": 1 - expected}
+        """See Probe.simulated_odds: the first group of each attribute is favoured, the last disfavoured."""
+        attributes = self._table.attributes
+        if len(attributes) == 1:
+            return self._outcome.odds(_shift_of(self._attribute, col(GROUP), dials))
+        shifts = [_shift_of(attribute, attribute.group, dials) for attribute in attributes]
+        return self._outcome.odds(reduce(add, shifts))
 
     def simulated_reply(self, label: str) -> Expr:
         """See Probe.simulated_reply."""
-        if label == "expected":
-            return col.expected
-        options = ["yes", "no"] if self._kind == "yes or no" else [*self._options, "something else"]
-        different = {
-            option: next(alternative for alternative in options if alternative != option)
-            for option in options
-        }
-        return col.expected.replace_strict(different)
+        return self._outcome.reply(label)
+
+    def simulate(self, design: DataFrame, dials: Dials) -> DataFrame | None:
+        """See Part.simulate: a prompt with a system message has an answer of its own."""
+        plans = super().simulate(design, dials)
+        if plans is None or design["system"].null_count() == design.height:
+            return plans
+        return plans.with_columns(design["system"])
+
+    def simulate_measures(self, design: DataFrame, dials: Dials, seed: int) -> DataFrame | None:
+        """See Part.simulate_measures; numbers have no labels."""
+        measures = super().simulate_measures(design, dials, seed)
+        if measures is None or self._outcome.quantities[0].is_rate:
+            return measures
+        return measures.with_columns(
+            col.label.cast(Float64).alias(_measured(self._outcome)), label=lit(None, String)
+        )
+
+    def standard_errors(
+        self, design: DataFrame, settings: Settings, *, heterogeneity: float = 0.0
+    ) -> ErrorsByMetric:
+        """See Part.standard_errors: those of numbers are in standard deviations of the numbers."""
+        errors = super().standard_errors(design, settings, heterogeneity=heterogeneity)
+        return scaled_errors(errors, 1 / self._outcome.standard_deviation)
+
+    def metric_in_words(self, metric: str) -> str:
+        """See Part.metric_in_words."""
+        words = super().metric_in_words(metric)
+        return f"{words} (in standard deviations)" if self.in_standard_deviations else words
 
     def true_values(self, dials: Dials) -> dict[str, float]:
-        """See Part.true_values."""
-        rates = list(self._rates(dials).values())
-        return {self.metrics[0].name: rates[0] - rates[-1]}
-
-    def _rates(self, dials: Dials) -> dict[str, float]:
-        """Return the rates of the simulated model.
-
-        The first group gets the expected answer more often than the others, the last group less often.
-        """
-        half = dials[OUTCOME_DISPARITY] / 2
-        return {
-            **dict.fromkeys(self.groups, UNBIASED_RATE),
-            self.groups[0]: min(1.0, UNBIASED_RATE + half),
-            self.groups[-1]: max(0.0, UNBIASED_RATE - half),
-        }
+        """See Part.true_values; a table with several attributes has these values if it is balanced."""
+        groups = DataFrame({GROUP: [self.groups[0], self.groups[-1]]})
+        odds = self._outcome.odds(_shift_of(self._attribute, col(GROUP), dials))
+        if not odds:
+            return {}
+        quantity = self._outcome.quantities[0]
+        if quantity.is_rate:
+            mean = odds[quantity.counted[0]]
+        else:
+            mean = reduce(add, (float(level) * chance for level, chance in odds.items()))
+        first, last = groups.select(mean=mean.cast(Float64))["mean"].to_list()
+        return {self.metrics[0].name: first - last}
 
 
-_BETWEEN_WORDS: Final = r"(\w)[-‐‑–—−]|_"
-_MINUS: Final = r"[‐‑–−](\d)"
-"""A dash or a minus sign directly before a number, after dashes between words were removed. A dash "—" is
-punctuation."""
-_SLASH: Final = r"\s*/\s*"
-_SIGN_BEFORE_CURRENCY: Final = r"([-‐‑–−])\p{Sc}\s*(\d)"
-_CURRENCY: Final = r"\p{Sc}"
-_WHOLE: Final = r"^(-?\d+)\.00?$"
-"""A whole number with one or two zeros after the point: "5.0", "5.00"."""
-_WORD_OR_SIGN: Final = r"-?\d+(?:[.,:/]\d+)*\b|\w+(?:\+\+|#)?|[+%&@=<>\p{Sc}°]"
-"""A number with its sign, point and separators, a word, or a sign. Other punctuation is ignored."""
+# -- the parts of a table ----------------------------------------------------------------------------------
 
 
-def _contains_expected() -> Expr:
-    """Return whether the answer contains the tokens of the expected text in order.
+def parts_of_table(name: str, table: DataFrame, source: str, params: Mapping[str, str]) -> list[TableProbe]:
+    """Return the probe of each attribute of a table.
 
-    An expected text without tokens ("?") must be contained itself. Where the expected text contains a number,
-    currency signs are ignored.
+    Parameters
+    ----------
+    name
+        Name of the probe if no attribute is named.
+    table
+        The table.
+    source
+        Origin of the table, for messages and cards.
+    params
+        Parameters of the study (see TABLE_PARAMS).
+
+    Raises
+    ------
+    InputError
+        The table or a parameter is not usable, or two attributes have the same name.
     """
-    answer = col.answer.fill_null("").str.to_lowercase()
-    expected = col.expected.str.to_lowercase()
-    is_amount = expected.str.contains(r"\d")
-    expected_tokens = _tokens(when(is_amount).then(_without_currency(expected)).otherwise(expected))
-    answer_tokens = _tokens(when(is_amount).then(_without_currency(answer)).otherwise(answer))
-    contains_tokens = pl.format(" {} ", answer_tokens).str.contains(
-        pl.format(" {} ", expected_tokens), literal=True
-    )
-    contains_text = answer.str.contains(expected, literal=True)
-    return when(expected_tokens == "").then(contains_text).otherwise(contains_tokens)
+    roles = TableRoles.of(params)
+    if not roles.attributes:
+        return [TableProbe(name, table, source, roles)]
+    checked = TableOfPrompts.of(table, source, roles)
+    outcomes = outcomes_of(checked, roles.outcomes, roles.label)
+    parts: dict[str, TableProbe] = {}
+    for attribute in checked.attributes:
+        part = re.sub(r"\W+", "_", attribute.name).strip("_").lower() or "group"
+        if part in parts:
+            raise InputError(
+                f"--group {attribute.name}: two attributes have the name {part!r}; rename one of the columns"
+            )
+        parts[part] = TableProbe.of_attribute(part, checked, attribute, outcomes)
+    return list(parts.values())
 
 
-def _without_currency(text: Expr) -> Expr:
-    return text.str.replace_all(_SIGN_BEFORE_CURRENCY, "$1$2").str.replace_all(_CURRENCY, " ")
+# -- metrics -----------------------------------------------------------------------------------------------
 
 
-def _tokens(text: Expr) -> Expr:
-    """Return the tokens of a text in lower case, separated by blanks: "5" is no token of "-5" or "3.5".
-
-    Every minus sign or dash before a number is written as "-", "1 / 2" as "1/2", and "5.00" as "5".
-    """
-    separated = text.str.replace_all(_BETWEEN_WORDS, "$1 ")
-    signed = separated.str.replace_all(_MINUS, "-$1").str.replace_all(_SLASH, "/")
-    tokens = signed.str.extract_all(_WORD_OR_SIGN)
-    return tokens.list.eval(pl.element().str.replace(_WHOLE, "$1")).list.join(" ")
+def _measured(outcome: TableOutcome) -> str:
+    """Return the column of measures with the number that an outcome reads."""
+    columns: list[str] = outcome.quantities[0].value.meta.root_names()
+    return columns[0]
 
 
-def _key_metric(groups: tuple[str, ...]) -> Metric:
+def _column(outcome: TableOutcome) -> str:
+    """Return the column of measures with the value of a further outcome."""
+    return f"further_{outcome.quantities[0].metric}"
+
+
+def _compared(means: Sequence[Floats]) -> Floats:
+    """Return the difference of two means, or the largest difference of several."""
+    if len(means) > 2:
+        return spread(means)
+    first, second = means
+    return first - second
+
+
+def _shift_of(attribute: Attribute, group: Expr, dials: Dials) -> Expr:
+    """Return by how much the simulated model favours the group of a prompt."""
+    half = dials[OUTCOME_DISPARITY] / 2
+    shifts = {**dict.fromkeys(attribute.names, 0.0), attribute.names[0]: half, attribute.names[-1]: -half}
+    return group.replace_strict(shifts, return_dtype=Float64)
+
+
+def _key_metric(outcome: TableOutcome, groups: tuple[str, ...]) -> Metric:
     """Return the difference between two groups, or the largest difference between several."""
+    key, phrases = outcome.quantities[0], outcome.phrases
+    rates = _rates(key)
+    mean = phrases.mean[:1].lower() + phrases.mean[1:]
     if len(groups) > 2:
         return greatest_difference(
             "max_difference",
-            "Largest difference between two groups in the share of expected answers.",
-            label="expected answers, largest gap between groups",
-            sentence="the expected answer is given {size} more often for one group than for another",
-            of="{group}_expected_rate",
-            counted=COUNTED,
+            f"Largest difference between two groups in the {mean}.",
+            high=1.0 if key.is_rate else float("inf"),
+            label=phrases.label.replace("{compared}", "largest gap between groups"),
+            sentence=phrases.of_several,
+            of=rates.name,
+            counted=key.counted,
+            averaged=not key.is_rate,
             key=True,
-            bands=one_sided(0.03, 0.1, 0.3),
+            bands=one_sided(0.03, 0.1, 0.3) if key.is_rate else (),
         )
     first, second = groups
     sentence = ""
-    if not set("[|]{}:").intersection(first + second):  # these have a meaning in a sentence of a metric
-        sentence = (
-            "the expected answer is given {size} more often "
-            f"for [{first}|{second}] than for [{second}|{first}]"
-        )
+    if not SPECIAL.intersection(first + second):
+        sentence = phrases.of_two.replace("{first}", first).replace("{second}", second)
     return difference(
         "difference",
-        f"Share of expected answers for {first} minus that for {second}.",
-        label=f"expected answers, {first} minus {second}",
+        f"{phrases.mean} for {first} minus that for {second}.",
+        low=-1.0 if key.is_rate else -float("inf"),
+        high=1.0 if key.is_rate else float("inf"),
+        label=phrases.label.replace("{compared}", f"{first} minus {second}"),
         sentence=sentence,
-        counted=COUNTED,
+        counted=key.counted,
+        averaged=not key.is_rate,
         group=_literal(first),
         group_2=_literal(second),
         key=True,
-        bands=two_sided(0.03, 0.1, 0.3),
+        bands=two_sided(0.03, 0.1, 0.3) if key.is_rate else (),
         normalise="absolute",
+    )
+
+
+def _rates(quantity: Quantity) -> Metric:
+    """Return the share or mean of each group."""
+    of_group = "answers to" if quantity.is_rate else "responses to"
+    description = f"{quantity.mean} in the {of_group} prompts about one group."
+    if quantity.metric == "expected_rate" and quantity.mean == "Share of expected answers":
+        description = "Share of expected answers to prompts about one group."
+    infinite = float("inf")
+    return Metric(
+        f"{{group}}_{quantity.metric}",
+        description,
+        low=0.0 if quantity.is_rate else -infinite,
+        high=1.0 if quantity.is_rate else infinite,
+        counted=quantity.counted,
+        averaged=not quantity.is_rate,
+    )
+
+
+def _card(title: str, table: TableOfPrompts, attribute: Attribute, outcome: TableOutcome) -> Card:
+    """Return the card of a probe."""
+    with_answer = ", each with an expected answer" if outcome.labels == ("expected", "other") else ""
+    of_attribute = "" if attribute.name == GROUP else f" ({attribute.words})"
+    return Card(
+        title=title,
+        harm=OUTCOME_DISPARITY,
+        asks=f"Answer {table.rows.height:,} prompts about {', '.join(attribute.names)}{of_attribute}"
+        f"{with_answer}.",
+        reads=outcome.reads,
+        bias=f"{outcome.phrases.bias} more often to prompts about one group{of_attribute} than to those "
+        "about another.",
+        limits="Results hold for prompts like these; the author of the prompts must ensure that they are "
+        "equally hard for every group.",
+        source=table.source,
+        data=(),
     )
 
 
 def _literal(text: str) -> str:
     """Return a text as part of a name with placeholders."""
     return text.replace("{", "{{").replace("}", "}}")
-
-
-def _checked(table: DataFrame, source: str) -> DataFrame:
-    """Return the columns of the probe as text, `expected` in lower case.
-
-    Raises InputError if the table is not usable.
-    """
-    requirement = f"; a probe requires the columns {', '.join(REQUIRED_COLUMNS)}"
-    UserTable.of(source, table).demand(REQUIRED_COLUMNS, rest=requirement)
-    similar = get_close_matches("item", table.columns)
-    if "item" not in table.columns and similar:
-        raise InputError(
-            f"{source}: the column {similar[0]!r} is not known: did you mean item? Rename or remove it"
-        )
-    columns = [col(name).cast(String).str.strip_chars() for name in REQUIRED_COLUMNS]
-    if "item" in table.columns:
-        columns.append(col.item)
-    rows = table.select(columns)
-    UserTable.of(source, rows).refuse_empty(rows.columns)
-    if rows["group"].n_unique() < 2:
-        raise InputError(f"{source}: all rows have the same group; at least two groups are needed")
-    refuse_alike(rows["group"], source)
-    ambiguous = rows.filter(col.group.n_unique().over("prompt") > 1)
-    if not ambiguous.is_empty():
-        raise InputError(
-            f"{source}: the prompt {ambiguous['prompt'][0]!r} is given for several groups; a prompt must "
-            "name its group"
-        )
-    return rows.with_columns(col.expected.str.to_lowercase())

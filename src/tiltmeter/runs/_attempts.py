@@ -29,7 +29,7 @@ CHUNK = 4_096
 """Maximum number of prompts in memory."""
 _PATCHED = ("source_prompt", "source_span", "answer_opening")
 """Columns of a design for models whose hidden states are replaced (see `tiltmeter.models.Message`)."""
-_TEXTS = ("system", "prompt", *_PATCHED, ALLOWED)
+TEXTS_OF_REQUEST = ("system", "prompt", *_PATCHED, ALLOWED)
 """Columns of a design that a request consists of."""
 
 
@@ -99,11 +99,14 @@ def count_attempts(folder: RunFolder) -> int:
     return int(folder.scan("design").select(col.repetitions.cast(Int64).sum()).collect().item())
 
 
-def count_missing(folder: RunFolder, model: Model, sampling: Sampling, journal: Journal) -> int:
-    """Return the number of attempts of a model that are not in the journal."""
+def share_missing(folder: RunFolder, model: Model, sampling: Sampling, journal: Journal) -> float:
+    """Return the share of the requests to a model whose responses are not in the journal.
+
+    A request that several parts need counts once.
+    """
     key_of = Keys(model.fingerprint, sampling)
-    keys = [key_of(request.messages, request.sample) for request in requests(folder, model)]
-    return len(set(keys)) - len(journal.held(list(set(keys))))
+    keys = {key_of(request.messages, request.sample) for request in requests(folder, model)}
+    return 1 - len(journal.held(list(keys))) / max(1, len(keys))
 
 
 def with_factors(folder: RunFolder, part: str, answers: LazyFrame, *, prompts: bool = False) -> DataFrame:
@@ -168,7 +171,7 @@ def requests(folder: RunFolder, model: object, without: Collection[str] = ()) ->
         Parts whose requests are left out.
     """
     design = _complete_design(folder, model).filter(~col.part.is_in(list(without)))
-    for chunk in _chunks(design.select(*_TEXTS, "repetitions", "first_sample")):
+    for chunk in _chunks(design.select(*TEXTS_OF_REQUEST, "repetitions", "first_sample")):
         for *texts, repetitions, first in chunk.iter_rows():
             messages = _messages(*texts)
             for sample in range(first, first + repetitions):
@@ -191,7 +194,7 @@ def attempts_at(folder: RunFolder, model: object, places: DataFrame) -> DataFram
 
 def requests_of(attempts: DataFrame) -> list[Request]:
     """Return the requests of single attempts (see `attempts_at`)."""
-    rows = attempts.select(*_TEXTS, "first_sample", "repetition").iter_rows()
+    rows = attempts.select(*TEXTS_OF_REQUEST, "first_sample", "repetition").iter_rows()
     return [Request(_messages(*texts), first + repetition) for *texts, first, repetition in rows]
 
 
@@ -287,5 +290,5 @@ def free_answers(
     key_of = Keys(model.fingerprint, sampling)
     design = _complete_design(folder).filter(part=part).collect()
     responses = responses_of(_each_attempt(design), model.name, key_of, journal).filter(status="ok")
-    factors = design.drop(*_TEXTS)
+    factors = design.drop(*TEXTS_OF_REQUEST)
     return without_foreign(responses.join(factors, on="prompt_id", how="inner", maintain_order="left"))

@@ -29,8 +29,8 @@ The prompts of a counterfactual pair differ in content.
 def counterparts(design: LazyFrame, prompt_ids: Series) -> DataFrame:
     """Return the other prompts of the same part and root (or item) as each of some prompts.
 
-    The most similar prompts come first: those of the same form, and among them those that differ in the
-    fewest factors.
+    The most similar prompts come first: those of the same form, among them those about another group, and
+    among these those that differ in the fewest factors.
 
     Returns
     -------
@@ -52,10 +52,13 @@ def counterparts(design: LazyFrame, prompt_ids: Series) -> DataFrame:
     pairs = pairs.filter(col.prompt_id != col.prompt_id_other)
     differs = pl.concat_list(_change(name) for name in factors).list.drop_nulls()
     is_of_form = pl.element().struct["name"].is_in(list(_FORM_FACTORS))
+    is_same_group = col.group.eq_missing(col.group_other) if "group" in factors else lit(False)
+    columns = {"other_id": "prompt_id_other", "other_repetitions": "repetitions_other"}
     return (
-        pairs.select("prompt_id", differs, other_id="prompt_id_other", other_repetitions="repetitions_other")
+        pairs.select("prompt_id", differs, **columns, _same=is_same_group)
         .with_columns(form=col.differs.list.eval(is_of_form).list.any())
-        .sort("form", col.differs.list.len(), maintain_order=True)
+        .sort("form", "_same", col.differs.list.len(), maintain_order=True)
+        .drop("_same")
     )
 
 

@@ -16,6 +16,7 @@ from polars import DataFrame, col, lit
 from tiltmeter.comparisons import (
     COMPARED,
     LENGTH,
+    WORD,
     ComparisonOptions,
     Outcome,
     Row,
@@ -27,7 +28,6 @@ from tiltmeter.study import Part, Settings, Tools, as_findings
 
 ANSWER_LENGTH = "answer_length"
 """Metric of the number of words of a response."""
-WORD = r"[\p{L}\p{N}]+(?:[-'’.,][\p{L}\p{N}]+)*"
 KEYS = ("prompt_id", "repetition")
 
 
@@ -88,16 +88,17 @@ def with_outcomes_by_group(
     """
     options = ComparisonOptions.of(settings.params)
     labels = part.compared_labels(settings)
+    measured = part.further_outcomes(settings)
     texts, further = _outcomes_of_texts(read, options, tools)
-    of_labels = read("measures").select(*KEYS, *_as_columns(labels)) if labels else None
-    if of_labels is not None:
-        further = of_labels if further is None else further.join(of_labels, on=KEYS, how="left")
+    if labels or measured:
+        of_measures = read("measures").select(*KEYS, *_as_columns([*labels, *measured]))
+        further = of_measures if further is None else further.join(of_measures, on=KEYS, how="left")
     rows: list[Row] = []
     for declared, attempts in part.outcomes_by_group(PartView(read, further), settings):
         groups = dataclasses.replace(declared, reference=options.reference)
         chosen = options.comparisons, settings.level, settings.seed
         rows += compare_missing(attempts, groups, *chosen)
-        for outcome in (*labels, *texts):
+        for outcome in (*labels, *measured, *texts):
             compared = outcome._replace(value=col(f"{COMPARED}{outcome.metric}"))
             if f"{COMPARED}{outcome.metric}" in attempts.columns:
                 has_estimates = outcome in labels

@@ -9,7 +9,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, String, col
+from polars import DataFrame, Float64, Int64, Series, String, col
 
 from tiltmeter import stats
 from tiltmeter.blocks import REPEATED_LOOKS, Bars, Block, Callout, Kind, Table, columns_of
@@ -21,7 +21,7 @@ from tiltmeter.models import Sampling
 from tiltmeter.models._thinking_models import thinks, with_room_to_think
 from tiltmeter.reports import Result
 from tiltmeter.runs._asked_models import has_room_to_think
-from tiltmeter.runs._attempts import Unanalysable
+from tiltmeter.runs._attempts import TEXTS_OF_REQUEST, Unanalysable
 from tiltmeter.runs._rehearsal import Comparisons, rehearse
 from tiltmeter.runs._resolving import Resolved
 from tiltmeter.schema import SHOWN_BELOW, Schema
@@ -71,7 +71,8 @@ class Plan(Result):
     costs
         US dollars for each model and for the judge, with the total if there are several.
     design
-        The prompts: `prompt_id`, `part`, `system`, `prompt`, `repetitions`.
+        The prompts: `prompt_id`, `part`, `system`, `prompt`, `repetitions`. A prompt that several parts share
+        is that of the first.
     warnings
         Sentences about sizes that are too small (key metrics with too few items for a decided mark, and
         benchmarks that can show large differences only), and on when to choose the number of items.
@@ -153,9 +154,11 @@ def make_plan(
     longest = max(longest_of.values(), key=lambda length: length or 0, default=resolved.sampling.max_tokens)
     rows: list[dict[str, Any]] = []
     planned: list[_Planned] = []
+    prompts: list[DataFrame] = []
     not_run: dict[str, str] = {}
     question_tokens = 0.0
     comparisons = Comparisons(resolved.settings, library)
+    requests = CountedRequests()
     for part in resolved.study.parts:
         settings = resolved.settings.of_part(part.name)
         try:
@@ -168,14 +171,15 @@ def make_plan(
             not_run[part.name] = str(reason)
             continue
         planned.append(_planned(resolved, part, design, heterogeneity))
-        row = _effort(part, design, settings, longest)
+        asked = requests.new_of(design)
+        prompts.append(asked.filter(col.repetitions > 0).select(_OF_DESIGN))
+        row = _effort(part, asked, settings, longest)
         rows.append(row)
         if row["judge_calls"]:
             question_tokens += row["judge_calls"] * part.question_length(settings) / CHARACTERS_PER_TOKEN
     comparisons.check(resolved.study.name)
     parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(_COUNTS, Int64)})
     metrics = _precision(planned)
-    prompts = [of_part.design.select(_OF_DESIGN) for of_part in planned]
     return Plan(
         parts=parts,
         metrics=metrics,
@@ -219,17 +223,41 @@ def highest_costs(
     longest_of = {model: _longest(resolved.sampling, model, room_to_think=room) for model in models}
     rows: list[dict[str, Any]] = []
     question_tokens = 0.0
+    requests = CountedRequests()
     for part in resolved.study.parts:
         prompts = design.filter(part=part.name)
         if prompts.is_empty():
             continue
         settings = resolved.settings.of_part(part.name)
-        row = _effort(part, prompts, settings, resolved.sampling.max_tokens)
+        row = _effort(part, requests.new_of(prompts), settings, resolved.sampling.max_tokens)
         rows.append(row)
         question_tokens += row["judge_calls"] * part.question_length(settings) / CHARACTERS_PER_TOKEN
     parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(_COUNTS, Int64)})
     costs = _costs(resolved, longest_of, parts, question_tokens, prices)
     return {cost.of: cost.high for cost in costs if cost.high is not None and cost.of != "total"}
+
+
+class CountedRequests:
+    """The requests of several parts, so that a request that several of them need is counted once.
+
+    The journal has one response for all of them: requests are equal if messages and sample number are.
+    """
+
+    def __init__(self) -> None:
+        self._keys = Series("key", [], pl.UInt64)
+
+    def new_of(self, design: DataFrame) -> DataFrame:
+        """Return a design in which `repetitions` are the numbers of requests that no earlier part has."""
+        texts = [name for name in TEXTS_OF_REQUEST if name in design.columns]
+        numbered = design.select(*texts, "first_sample", "repetitions").with_row_index("row")
+        attempts = numbered.with_columns(repetition=pl.int_ranges(0, "repetitions")).explode("repetition")
+        sample = (col.first_sample + col.repetition).cast(Int64)
+        keyed = attempts.select("row", key=pl.struct(*texts, sample=sample).hash())
+        is_new = ~col.key.is_in(self._keys.implode())
+        new = keyed.group_by("row").agg(new=is_new.sum())
+        self._keys = pl.concat([self._keys, keyed["key"]]).unique()
+        counts = numbered.select("row").join(new, on="row", how="left", maintain_order="left")
+        return design.with_columns(repetitions=counts["new"].fill_null(0).cast(design.schema["repetitions"]))
 
 
 def _effort(part: Part, design: DataFrame, settings: Settings, longest: int | None) -> dict[str, Any]:
@@ -418,9 +446,12 @@ def _meaning(planned: Sequence[_Planned]) -> str:
     tests_of_run = sum(len(part.errors) for part in measured)
     tests = max((number for number in families if number is not None), default=tests_of_run)
     family = f" if it is the only one in its family of {tests} tests" if tests > 1 else ""
+    of_numbers = ""
+    if any(part.part.in_standard_deviations for part in measured):
+        of_numbers = "; differences of numbers are in their standard deviations"
     return (
         "detectable: smallest bias that is stated (q < 0.05) with a probability of about 80%"
-        f"{family}; none: no bias is so large"
+        f"{family}; none: no bias is so large{of_numbers}"
     )
 
 

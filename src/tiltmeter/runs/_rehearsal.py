@@ -157,10 +157,10 @@ def _made_up_answers(part: Part, design: DataFrame, settings: Settings) -> list[
     plans = part.simulate(design, fair.dials.mapping())
     if plans is not None:
         fair.learn(plans)
-    prompts = design["prompt"].to_list()
+    prompts = [_messages(*texts) for texts in design.select("system", "prompt").iter_rows()]
     labels = part.labels
-    answers = Series([fair.reply((Message("user", prompt),)).text for prompt in prompts])
-    refusals = Series([refusing.reply((Message("user", prompt),)).text for prompt in prompts])
+    answers = Series([fair.reply(messages).text for messages in prompts])
+    refusals = Series([refusing.reply(messages).text for messages in prompts])
     if plans is None and labels:  # the simulated model has no answers for this probe
         answers = Series([labels[number % len(labels)] for number in range(len(prompts))])
     sets = [answers, refusals, Series([answers[0]] * len(answers))]
@@ -172,6 +172,12 @@ def _made_up_answers(part: Part, design: DataFrame, settings: Settings) -> list[
         conform(rows.with_columns(answer=texts, repetition=number), RESPONSES, further=True)
         for number, texts in enumerate(sets)
     ]
+
+
+def _messages(system: str | None, prompt: str) -> tuple[Message, ...]:
+    """Return the messages of a prompt."""
+    asked = Message("user", prompt)
+    return (asked,) if system is None else (Message("system", system), asked)
 
 
 def _about_first_group(part: Part, design: DataFrame, settings: Settings) -> Series | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from polars import String
+from polars import Series
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
 from tiltmeter._files.paths import is_file, is_folder, sha256
@@ -24,6 +24,7 @@ from tiltmeter.definitions import DEFAULT_NAME, GENERAL, Definition
 from tiltmeter.designs.limits import SIZES, ItemLimit, StudyLimit
 from tiltmeter.errors import InputError, check_known, did_you_mean, error_prefix
 from tiltmeter.models import Sampling, refuse_secrets
+from tiltmeter.probes._table_roles import BETWEEN, TABLE_PARAMS, WITH_DETAIL
 from tiltmeter.runs._definitions import definition_named
 from tiltmeter.runs._listings import STUDIES
 from tiltmeter.study import Part, Settings, Study
@@ -237,8 +238,14 @@ def _in_python_file(name: str) -> Study:
     return study_of(loaded, name)
 
 
-def _in_file(name: str) -> Study | None:
-    """Return the study of FILE.py:NAME or of a table of prompts, or None if the name is neither."""
+def _in_file(name: str, params: Mapping[str, str]) -> Study | None:
+    """Return the study of FILE.py:NAME or of a table of prompts, or None if the name is neither.
+
+    Parameters
+    ----------
+    params
+        Parameters of the study, which name columns of a table (see TABLE_PARAMS).
+    """
     if file_of(name):
         return _in_python_file(name)
     path = Path(name)
@@ -247,19 +254,27 @@ def _in_file(name: str) -> Study | None:
     if path.suffix == ".py" and path.is_file():
         raise InputError(f"{name} is a Python file; name the probe in it: {name}:NAME")
     if path.suffix.lower() in _TABLE_SUFFIXES:
-        from tiltmeter.probes._table_probe import TableProbe
-
-        table = table_of(path)
-        probe = TableProbe(re.sub(r"\W+", "_", path.stem).lower(), table, name)
-        if note := dates_among(name, table["group"].cast(String)):
-            print(f"note: {note}", file=sys.stderr)
-        return study_of(probe, name)
+        return _of_table(name, path, params)
     return None
+
+
+def _of_table(name: str, path: Path, params: Mapping[str, str]) -> Study:
+    """Return the study of a table of prompts; print a note about groups that look like dates."""
+    from tiltmeter.probes._suite import suite
+    from tiltmeter.probes._table_probe import parts_of_table
+
+    stem = re.sub(r"\W+", "_", path.stem).lower()
+    probes = parts_of_table(stem, table_of(path), name, params)
+    for probe in probes:
+        if note := dates_among(name, Series(probe.groups)):
+            print(f"note: {note}", file=sys.stderr)
+    title = stem.replace("_", " ").capitalize() if len(probes) > 1 else probes[0].title
+    return suite.of_table(name, title, probes)
 
 
 def _study(name: str, params: Mapping[str, str]) -> Study:
     """Return the study of this name with all its parts; raise InputError if it is unknown."""
-    if (study_in_file := _in_file(name)) is not None:
+    if (study_in_file := _in_file(name, params)) is not None:
         return study_in_file
     family, _, part_name = _with_full_family(name).partition("/")
     if family not in STUDIES.names():
@@ -491,6 +506,12 @@ def _check_params(study: Study, params: Mapping[str, str]) -> None:
     ComparisonOptions.of(params)
     replaced = replaced_tables(study, Settings(params=params))
     for key in params:
+        if key in TABLE_PARAMS and key not in study.params:
+            raise InputError(
+                f"--{key} (-P {key}=) is for tables of prompts, such as PROMPTS.csv, and {study.name} is "
+                "none; "
+                "remove it"
+            )
         if key not in replaced:
             choices = ["definition", *study.params, *COMPARED_PARAMS]
             check_known(key, choices, f"unknown parameter {key!r} (-P) of {study.name}")
@@ -545,12 +566,20 @@ def _code_of(document: Mapping[str, Any]) -> list[str]:
     texts: list[str] = []
     for key in ("params", "replace"):
         if isinstance(document.get(key), dict):
-            texts += map(str, document[key].values())
+            texts += [_without_kinds(name, str(value)) for name, value in document[key].items()]
     candidates = [str(document.get("study"))]
     for text in texts:
-        for piece in map(str.strip, text.split(",")):
+        for piece in map(str.strip, re.split("[,;]", text)):
             candidates += [piece, *_split_at_equals(piece)]
     return [text for text in dict.fromkeys(candidates) if is_function(text) or file_of(text)]
+
+
+def _without_kinds(name: object, value: str) -> str:
+    """Return the text of a parameter; of the outcomes of a table, only those that may be functions."""
+    if name != "outcome":
+        return value
+    pieces = [piece.strip() for piece in value.split(BETWEEN)]
+    return BETWEEN.join(piece for piece in pieces if not piece.startswith(WITH_DETAIL))
 
 
 def _split_at_equals(text: str) -> tuple[str, str]:

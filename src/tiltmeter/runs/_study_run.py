@@ -383,11 +383,9 @@ def _confirm_cost(
     highest = highest_costs(run.resolved, design, names, asker.prices, fixed_length=fixed_length)
     if sum(highest.values()) <= ASKED_COST:
         return
-    wanted = attempts.count_attempts(run.folder)
     for model, sampling in models:
         if model.name in highest:
-            missing = attempts.count_missing(run.folder, model, sampling, asker.journal)
-            highest[model.name] *= missing / max(1, wanted)
+            highest[model.name] *= attempts.share_missing(run.folder, model, sampling, asker.journal)
     total = sum(highest.values())
     if total <= ASKED_COST:
         return
