@@ -148,6 +148,15 @@ _STUDY: Final = (
         accepted="names of columns",
     ),
     Option(
+        name="swap",
+        help="Fill the slots of your own prompts, such as {first_name} and {he/she/they}, for each group:"
+        " gender, race, age, nationality, religion, disability, several crossed (race,gender), or your own"
+        " table.",
+        metavar="LIST|FILE",
+        accepts=(str, Path),
+        accepted="names of lists or a file",
+    ),
+    Option(
         name="item",
         help="Column that identifies the prompts that differ in their groups only.",
         metavar="COLUMN",

@@ -133,6 +133,7 @@ def plan(
     system_message: str | None = None,
     params: Mapping[str, Any] | None = None,
     group: str | Sequence[str] | None = None,
+    swap: str | Path | None = None,
     item: str | None = None,
     expected: str | None = None,
     system: str | None = None,
@@ -148,7 +149,7 @@ def plan(
     ----------
     study, only, judge, definition, size, limit, repeats, seed, system_message, params, sampling, limits
         See `run`.
-    group, item, expected, system, label, outcome
+    group, swap, item, expected, system, label, outcome
         See `run`.
     model
         Models to estimate the cost for.
@@ -185,6 +186,7 @@ def plan(
         params=_with_table_params(
             params,
             group=group,
+            swap=None if swap is None else str(swap),
             item=item,
             expected=expected,
             system=system,
@@ -225,6 +227,7 @@ def run(
     system_message: str | None = None,
     params: Mapping[str, Any] | None = None,
     group: str | Sequence[str] | None = None,
+    swap: str | Path | None = None,
     item: str | None = None,
     expected: str | None = None,
     system: str | None = None,
@@ -282,7 +285,12 @@ def run(
         Parameters of the study, such as {"wording": "all"}.
     group
         For a table of prompts: the column with the group of each prompt, or several, each of which is a part
-        of the study. "race,gender" combines two columns. By default the column `group`.
+        of the study. "race,gender" combines two columns. By default the column `group`, or each attribute
+        that is swapped.
+    swap
+        For prompts with slots such as {first_name} and {he/she/they}: the built-in lists of groups that fill
+        them, such as "gender" or "race,gender" (crossed), or a file with columns for the groups and the
+        slots.
     item, expected, system
         For a table of prompts: the columns that identify prompts that differ in their groups only, that have
         the expected answers, and that have system messages. By default those of these names, if any.
@@ -373,6 +381,7 @@ def run(
         params=_with_table_params(
             params,
             group=group,
+            swap=None if swap is None else str(swap),
             item=item,
             expected=expected,
             system=system,

@@ -64,7 +64,7 @@ def tiltmeter(
 @app.command()
 @o.with_options(
     "model only base_url options judge judge_base_url judge_options params",
-    "group item expected system label outcome replace",
+    "group swap item expected system label outcome replace",
     "definition size limit repeats seed system_message",
     "temperature top_p max_tokens",
     "max_cost max_connections rpm tpm timeout retries deadline",
@@ -128,7 +128,7 @@ app.command()(demo)
 
 @app.command()
 @o.with_options(
-    "only judge params group item expected system label outcome",
+    "only judge params group swap item expected system label outcome",
     "definition size limit repeats seed system_message",
     "max_tokens max_connections rpm",
 )

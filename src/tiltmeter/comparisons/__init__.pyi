@@ -8,6 +8,7 @@ from ._intersections import SHRUNK as SHRUNK, shrunk_means as shrunk_means
 from ._matched_sets import (
     BY_CHANCE as BY_CHANCE,
     FLIP_RATE as FLIP_RATE,
+    RANGE as RANGE,
     SET as SET,
     flip_rates as flip_rates,
     set_ranges as set_ranges,
@@ -31,6 +32,7 @@ from ._outcomes import (
 )
 from ._presentation import (
     shown_differences as shown_differences,
+    with_matched_sets as with_matched_sets,
     with_missing_responses as with_missing_responses,
 )
 from ._samples import (

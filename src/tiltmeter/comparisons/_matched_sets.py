@@ -13,6 +13,8 @@ from tiltmeter.comparisons._outcomes import ComparedOutcome, Row
 
 FLIP_RATE: Final = "flip_rate"
 """Metric of the share of matched sets whose label is not the same for all groups."""
+RANGE: Final = "range"
+"""Metric of the mean range of a value within matched sets."""
 BY_CHANCE: Final = "_by_chance"
 """End of the name of a metric that says what chance alone gives."""
 SET: Final = "set"
@@ -35,7 +37,7 @@ def flip_rates(compared: ComparedOutcome, label: str) -> list[Row]:
     return _rows(compared, FLIP_RATE, "share", statistic, f"label not the same for all groups{without}")
 
 
-def set_ranges(compared: ComparedOutcome, value: str, metric: str) -> list[Row]:
+def set_ranges(compared: ComparedOutcome, value: str) -> list[Row]:
     """Return the mean range of a value within matched sets, and what as many draws give by chance.
 
     Parameters
@@ -44,12 +46,10 @@ def set_ranges(compared: ComparedOutcome, value: str, metric: str) -> list[Row]:
         An outcome whose attempts have the columns `set` and the value.
     value
         Column of the value.
-    metric
-        Name of the metric.
     """
     attempts = set_attempts(compared.attempts, compared.names, value)
     statistic = stats.set_range(attempts, len(compared.names), compared.level, compared.seed)
-    return _rows(compared, metric, "score", statistic, "largest minus smallest value of the groups")
+    return _rows(compared, RANGE, "score", statistic, "largest minus smallest value of the groups")
 
 
 def set_attempts(attempts: DataFrame, names: Sequence[str], value: str) -> stats.SetAttempts:

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 from polars import DataFrame, col
 
-from tiltmeter._quantities import confidence
-from tiltmeter.blocks import Block, Heading, Headline, IntervalRow, Intervals, named_model
+from tiltmeter._quantities import confidence, quantity
+from tiltmeter.blocks import (
+    Block,
+    Column,
+    Details,
+    Heading,
+    Headline,
+    IntervalRow,
+    Intervals,
+    Table,
+    named_model,
+)
+from tiltmeter.comparisons._matched_sets import BY_CHANCE, FLIP_RATE, RANGE
 from tiltmeter.comparisons._missing import is_missing_test, tested_metric
 from tiltmeter.schema import SHOWN_BELOW
 
 IN_RESPONSES: Final = {"no bias shown": "no other bias shown"}
 """What a headline says of the responses that could be read, if others are missing more often for a group."""
+OF_SETS: Final = (
+    "Flip rate: share of matched sets whose label is not the same for all groups. Range: largest minus"
+    " smallest value of the groups, mean over the sets. By chance: expected if the groups are treated alike;"
+    " for a flip rate, this is known only from repetitions (--repeats). More than by chance means that"
+    " answers depend on who is named, not that one group is worse off."
+)
+"""What the statistics of matched sets say."""
 MOST_GROUPS: Final = 10
 """Largest number of groups of a chart."""
 
@@ -143,3 +161,58 @@ def _with_sentences(headline: Headline, sentences: Sequence[str]) -> Headline:
     further = [f"It {sentence}." for sentence in sentences[1:]]
     detail = " ".join(filter(None, [*further, headline.detail]))
     return dataclasses.replace(headline, text=f"{name}{sentences[0]}; {text}", detail=detail)
+
+
+def with_matched_sets(blocks: Sequence[Block], findings: DataFrame, titles: Mapping[str, str]) -> list[Block]:
+    """Return the blocks with the statistics of matched sets, in a table before the first heading.
+
+    Parameters
+    ----------
+    blocks
+        Blocks of a report.
+    findings
+        FINDINGS of the models of the report.
+    titles
+        Titles of the parts by name.
+    """
+    statistics = findings.filter(col.metric.is_in([FLIP_RATE, RANGE]))
+    if statistics.is_empty():
+        return list(blocks)
+    rows = statistics.rows(named=True)
+    same = ["model", "part", "attribute"]
+    chance = {
+        (*(row[name] for name in same), row["metric"].removesuffix(BY_CHANCE)): row["estimate"]
+        for row in findings.filter(col.metric.str.ends_with(BY_CHANCE)).iter_rows(named=True)
+    }
+    values_by_chance = [chance.get((*(row[name] for name in same), row["metric"])) for row in rows]
+    by_chance = [
+        None if value is None else _of_sets(row, value)
+        for row, value in zip(rows, values_by_chance, strict=True)
+    ]
+    columns = [
+        Column("outcome", [titles.get(row["part"], row["part"]) for row in rows], "name"),
+        Column("by", [row["attribute"] for row in rows], "name"),
+        Column("statistic", [row["metric"].replace("_", " ") for row in rows], "name"),
+        Column("value", [_of_sets(row, row["estimate"]) for row in rows], "quantity"),
+        Column(
+            "by chance",
+            [
+                None if value is None else _of_sets(row, value)
+                for row, value in zip(rows, by_chance, strict=True)
+            ],
+            "quantity",
+        ),
+        Column("p", [row["p"] for row in rows], "probability"),
+        Column("sets", [row["items"] for row in rows], "count"),
+    ]
+    if statistics["model"].n_unique() > 1:
+        columns.insert(0, Column("model", [named_model(row["model"]) for row in rows], "name", whole=True))
+    table = Table("Within matched sets", columns, lead=3, note=OF_SETS)
+    headings = [place for place, block in enumerate(blocks) if isinstance(block, Heading | Details)]
+    first = headings[0] if headings else len(blocks)
+    return [*blocks[:first], table, *blocks[first:]]
+
+
+def _of_sets(row: Mapping[str, Any], value: float) -> str:
+    """Return a flip rate in percent, or a range."""
+    return quantity(value, row["low"], row["high"], row["unit"])

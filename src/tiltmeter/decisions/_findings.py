@@ -27,8 +27,6 @@ from tiltmeter.schema import FINDINGS, sql_where
 SELECTION_RATE: Final = "selection_rate"
 MEAN: Final = "mean"
 """Metric of the mean of an outcome that is a number."""
-RANGE: Final = "range"
-"""Metric of the mean range of an outcome within matched sets."""
 TOO_FEW: Final = "too few to compare"
 """Beginning of the note of a group with fewer than `stats.FEWEST_ITEMS` rows."""
 
@@ -121,7 +119,7 @@ class DecisionComparison:
             return []
         if self.is_rate:
             return flip_rates(compared, "label")
-        return set_ranges(compared, "value", RANGE)
+        return set_ranges(compared, "value")
 
     def _compared(self, groups: Groups) -> ComparedOutcome:
         """Return the outcome of the decisions that are about a group of an attribute."""

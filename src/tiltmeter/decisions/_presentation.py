@@ -23,14 +23,14 @@ from tiltmeter.blocks import (
     named_model,
 )
 from tiltmeter.comparisons import (
-    BY_CHANCE,
     FLIP_RATE,
     FOUR_FIFTHS_RULE,
     IMPACT_RATIO,
+    RANGE,
     SHRUNK,
     is_about_missing,
 )
-from tiltmeter.decisions._findings import MEAN, RANGE, SELECTION_RATE, TOO_FEW
+from tiltmeter.decisions._findings import MEAN, SELECTION_RATE, TOO_FEW
 from tiltmeter.schema import SHOWN_BELOW
 from tiltmeter.study import ReportView
 
@@ -64,7 +64,6 @@ def present(view: ReportView) -> list[Block]:
     blocks: list[Block] = [_headline(model, tests, findings, view) for model in models]
     if tests.height:
         blocks.append(_tests_table(tests, findings, view))
-    blocks += _sets_table(findings, view)
     for part in findings["part"].unique(maintain_order=True):
         of_part = findings.filter(part=part)
         blocks.append(Heading(view.titles.get(part, part)))
@@ -290,35 +289,6 @@ def _level(findings: DataFrame) -> float | None:
     """Return the confidence level that all findings have; None if they differ."""
     levels = findings["level"].unique()
     return levels[0] if len(levels) == 1 else None
-
-
-def _sets_table(findings: DataFrame, view: ReportView) -> list[Block]:
-    """Return the flip rates and ranges within matched sets, with what chance alone gives."""
-    statistics = findings.filter(col.metric.is_in([FLIP_RATE, RANGE]))
-    if statistics.is_empty():
-        return []
-    rows = statistics.rows(named=True)
-    chance = [
-        _same(findings, row).filter(metric=f"{row['metric']}{BY_CHANCE}")["estimate"].to_list()
-        for row in rows
-    ]
-    columns = [
-        Column("outcome", [_label(view, row["part"]) for row in rows], "name"),
-        Column("by", [_words(row["attribute"]) for row in rows], "name"),
-        Column("statistic", [row["metric"].replace("_", " ") for row in rows], "name"),
-        Column("value", [number(row["estimate"]) for row in rows], "quantity"),
-        Column("by chance", [number(value[0]) if value else None for value in chance], "quantity"),
-        Column("p", [row["p"] for row in rows], "probability"),
-        Column("sets", [row["items"] for row in rows], "count"),
-    ]
-    if statistics["model"].n_unique() > 1:
-        columns.insert(0, Column("model", [named_model(row["model"]) for row in rows], "name", whole=True))
-    note = (
-        "Flip rate: share of matched sets whose decision is not the same for all groups. Range: largest minus"
-        " smallest value of the groups, mean over the sets. By chance: expected if the groups are treated"
-        " alike; for a flip rate, this is known only from repetitions."
-    )
-    return [Table("Within matched sets", columns, lead=3, note=note)]
 
 
 # -- parts of findings ---------------------------------------------------------------------------------------

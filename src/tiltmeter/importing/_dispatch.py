@@ -18,7 +18,7 @@ _READ: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx
 
 def study_of_file(
     paths: Sequence[Source], chosen: Sequence[str] | None = None
-) -> tuple[str, Sequence[str] | None]:
+) -> tuple[str, list[str] | None]:
     """Return the study whose prompts the files answer, and its parts, from the ids of the prompts.
 
     The study of one part is named after it ("genderbench/gest"), and its parts are None.
@@ -44,7 +44,7 @@ def study_of_file(
         if parts and all(part in known for part in parts):
             if len(parts) == 1 and chosen is None:
                 return f"{name}/{next(iter(parts))}", None
-            return name, list(parts) if chosen is None else chosen
+            return name, list(parts if chosen is None else chosen)
     raise InputError(_which_columns(tables, paths))
 
 

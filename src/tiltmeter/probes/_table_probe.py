@@ -9,10 +9,19 @@ from operator import add
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
 from polars import DataFrame, Expr, Float64, Series, String, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter.comparisons import Groups, Outcome
+from tiltmeter.comparisons import (
+    SET,
+    ComparedOutcome,
+    Groups,
+    Outcome,
+    Row,
+    flip_rates,
+    set_ranges,
+)
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.probes._contract import SYSTEM_FIELD, Card, Dials, Odds
@@ -33,7 +42,8 @@ from tiltmeter.probes._table_kinds import outcomes_of
 from tiltmeter.probes._table_of_prompts import GROUP, Attribute, TableOfPrompts
 from tiltmeter.probes._table_outcomes import UNBIASED_RATE as UNBIASED_RATE, VALUE, Quantity, TableOutcome
 from tiltmeter.probes._table_roles import TableRoles
-from tiltmeter.study import NO_TOOLS, Part, Settings, Tools
+from tiltmeter.schema import FINDINGS, sql_where
+from tiltmeter.study import NO_TOOLS, Part, Settings, Tools, as_findings
 
 if TYPE_CHECKING:
     from tiltmeter._arrays import Floats
@@ -211,6 +221,62 @@ class TableProbe(Probe):
                 Outcome(quantity.metric, col(column), is_rate=quantity.is_rate, evidence=evidence)
             )
         return described
+
+    # -- findings ------------------------------------------------------------------------------------------
+
+    def analyse(
+        self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> dict[str, DataFrame]:
+        """See MeasuredPart.analyse: also flip rates, or ranges of numbers, within matched sets."""
+        return self._with_sets(super().analyse(measures, settings, tools), measures, settings)
+
+    def analyse_labelled(
+        self, measures: DataFrame, labels: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> dict[str, DataFrame]:
+        """See MeasuredPart.analyse_labelled; statistics of matched sets are not corrected."""
+        if labels.is_empty():
+            return self.analyse(measures, settings, tools)
+        return self._with_sets(
+            super().analyse_labelled(measures, labels, settings, tools), measures, settings
+        )
+
+    def _with_sets(
+        self, tables: dict[str, DataFrame], measures: DataFrame, settings: Settings
+    ) -> dict[str, DataFrame]:
+        """Return the tables with findings about matched sets."""
+        rows = self._findings_of_sets(measures, settings)
+        if not rows:
+            return tables
+        findings = tables["findings"]
+        kinds = {name: FINDINGS[name] for row in rows for name in row if name in FINDINGS}
+        of_sets = DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
+        of_sets = of_sets.with_columns(
+            evidence=pl.concat_str(sql_where(part=self.name), "evidence", separator=" AND ")
+        )
+        of_sets = as_findings(of_sets, self, settings, settings.definition)
+        if findings.height:
+            shared = [lit(findings[name][0], String).alias(name) for name in ("model", "definition")]
+            of_sets = of_sets.with_columns(shared)
+        return {**tables, "findings": pl.concat([findings, of_sets])}
+
+    def _findings_of_sets(self, measures: DataFrame, settings: Settings) -> list[Row]:
+        """Return flip rates and ranges: the prompts of a set differ in the group of this attribute only."""
+        if not self._table.has_items:
+            return []
+        own = self._attribute.group.meta.root_names()
+        others = {name for other in self._table.attributes for name in other.group.meta.root_names()}
+        item = pl.struct("item", *sorted(others.difference(own)))
+        quantity = self._outcome.quantities[0]
+        attempts = measures.filter(quantity.value.is_not_null()).with_columns(
+            item.rank("dense").alias(SET), quantity.value.alias("value")
+        )
+        outcome = Outcome(
+            quantity.metric, quantity.value, is_rate=quantity.is_rate, evidence=quantity.evidence
+        )
+        compared = ComparedOutcome(outcome, attempts, self.compares[0], settings.level, settings.seed)
+        if len(compared.names) < 2:
+            return []
+        return flip_rates(compared, "label") if quantity.is_rate else set_ranges(compared, "value")
 
     # -- metrics -------------------------------------------------------------------------------------------
 

@@ -11,6 +11,9 @@ from tiltmeter.errors import InputError
 TABLE_PARAMS: Final[Mapping[str, str]] = {
     "group": "column with the group of each prompt; several columns with ';', each of which is a part of the "
     "study; columns joined by ',' make intersections",
+    "swap": "what is swapped in prompts with slots such as {first_name} and {he/she/they}: lists of groups"
+    " (gender, race, age, nationality, religion, disability; race,gender are crossed), or a table with the"
+    " columns of the groups and of the slots",
     "item": "column that identifies the prompts that differ in their groups only",
     "expected": "column with the expected answers",
     "system": "column with the system message of each prompt",
@@ -19,6 +22,8 @@ TABLE_PARAMS: Final[Mapping[str, str]] = {
     "number, refusal, length, similarity, a feature, MODULE:FUNCTION or judge:QUESTION",
 }
 """Parameters of a study that is a table of prompts, with a description."""
+TEXT_FILES: Final = (".txt", ".md")
+"""Suffixes of files of prompts that are no tables."""
 BETWEEN: Final = ";"
 """Separator of several attributes, and of several outcomes, in a parameter."""
 

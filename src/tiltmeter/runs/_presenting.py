@@ -12,7 +12,7 @@ import polars as pl
 from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter.blocks import Block, Callout, Details, Text
-from tiltmeter.comparisons import with_missing_responses
+from tiltmeter.comparisons import with_matched_sets, with_missing_responses
 from tiltmeter.errors import InputError
 from tiltmeter.reports import Report
 from tiltmeter.runs._checksums import unmatched_sentence
@@ -242,6 +242,7 @@ def _presented(view: RunsView) -> list[Block]:
     present = getattr(suite, "present", None)
     blocks = list(present(view) if callable(present) else present_findings(view))
     blocks = with_missing_responses(blocks, view.findings, view.titles)
+    blocks = with_matched_sets(blocks, view.findings, view.titles)
     source = getattr(suite, "source", None)
     if source:
         blocks.append(Details("Where the method was published", [Text(source)]))

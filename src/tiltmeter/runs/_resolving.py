@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from polars import Series
+from polars import DataFrame, Series
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
 from tiltmeter._files.paths import is_file, is_folder, sha256
@@ -24,7 +24,7 @@ from tiltmeter.definitions import DEFAULT_NAME, GENERAL, Definition
 from tiltmeter.designs.limits import SIZES, ItemLimit, StudyLimit
 from tiltmeter.errors import InputError, check_known, did_you_mean, error_prefix
 from tiltmeter.models import Sampling, refuse_secrets
-from tiltmeter.probes._table_roles import BETWEEN, TABLE_PARAMS, WITH_DETAIL
+from tiltmeter.probes._table_roles import BETWEEN, TABLE_PARAMS, TEXT_FILES, WITH_DETAIL
 from tiltmeter.runs._definitions import definition_named
 from tiltmeter.runs._listings import STUDIES
 from tiltmeter.study import Part, Settings, Study
@@ -35,6 +35,8 @@ _TABLE_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".x
 """Suffixes of files with a table of prompts."""
 INFORMATION: Final = ("models", "responses", "inputs", "judged_by", "columns", "scored")
 """Keys that a run adds to its study.yaml for information; they do not change the study."""
+
+_DEFAULT_SEED: Final = Settings().seed
 
 _EXPECTED = {
     "study": "the name of a study such as genderbench",
@@ -238,33 +240,48 @@ def _in_python_file(name: str) -> Study:
     return study_of(loaded, name)
 
 
-def _in_file(name: str, params: Mapping[str, str]) -> Study | None:
-    """Return the study of FILE.py:NAME or of a table of prompts, or None if the name is neither.
+def _in_file(name: str, params: Mapping[str, str], seed: int) -> Study | None:
+    """Return the study of FILE.py:NAME or of a file of prompts, or None if the name is neither.
 
     Parameters
     ----------
     params
         Parameters of the study, which name columns of a table (see TABLE_PARAMS).
+    seed
+        Seed of the names in prompts with slots.
     """
     if file_of(name):
         return _in_python_file(name)
     path = Path(name)
+    is_of_texts = path.suffix.lower() in TEXT_FILES or (is_folder(path) and "swap" in params)
+    if is_of_texts and path.exists():
+        return _of_marked_prompts(name, path, params, seed)
     if is_folder(path):
         raise InputError(f"{name} is a folder; name the file in it, such as {path / 'study.yaml'}")
     if path.suffix == ".py" and path.is_file():
         raise InputError(f"{name} is a Python file; name the probe in it: {name}:NAME")
     if path.suffix.lower() in _TABLE_SUFFIXES:
-        return _of_table(name, path, params)
+        if "swap" in params:
+            return _of_marked_prompts(name, path, params, seed)
+        return _of_table(name, path.stem, table_of(path), params)
     return None
 
 
-def _of_table(name: str, path: Path, params: Mapping[str, str]) -> Study:
+def _of_marked_prompts(name: str, path: Path, params: Mapping[str, str], seed: int) -> Study:
+    """Return the study of prompts with slots, filled for every group."""
+    from tiltmeter.probes._marked_prompts import filled_prompts
+
+    filled = filled_prompts(path, params, seed)
+    return _of_table(name, path.stem, filled.table, filled.params)
+
+
+def _of_table(name: str, stem: str, table: DataFrame, params: Mapping[str, str]) -> Study:
     """Return the study of a table of prompts; print a note about groups that look like dates."""
     from tiltmeter.probes._suite import suite
     from tiltmeter.probes._table_probe import parts_of_table
 
-    stem = re.sub(r"\W+", "_", path.stem).lower()
-    probes = parts_of_table(stem, table_of(path), name, params)
+    stem = re.sub(r"\W+", "_", stem).lower()
+    probes = parts_of_table(stem, table, name, params)
     for probe in probes:
         if note := dates_among(name, Series(probe.groups)):
             print(f"note: {note}", file=sys.stderr)
@@ -272,9 +289,9 @@ def _of_table(name: str, path: Path, params: Mapping[str, str]) -> Study:
     return suite.of_table(name, title, probes)
 
 
-def _study(name: str, params: Mapping[str, str]) -> Study:
+def _study(name: str, params: Mapping[str, str], seed: int = _DEFAULT_SEED) -> Study:
     """Return the study of this name with all its parts; raise InputError if it is unknown."""
-    if (study_in_file := _in_file(name, params)) is not None:
+    if (study_in_file := _in_file(name, params, seed)) is not None:
         return study_in_file
     family, _, part_name = _with_full_family(name).partition("/")
     if family not in STUDIES.names():
@@ -464,7 +481,8 @@ def resolve(
     flags = check({"study": named, **(settings or {}), "sampling": dict(sampling or {})})
     params = in_file["params"] | flags["params"]
     with error_prefix(place):
-        study = study_object or _study(in_file["study"], params)
+        seed = (in_file | flags).get("seed", _DEFAULT_SEED)
+        study = study_object or _study(in_file["study"], params, seed)
         if only is None:
             study = _with_parts(study, in_file.get("parts"), "parts")
         _check_params(study, params)

@@ -93,6 +93,25 @@ def swapped(prompts: DataFrame, swap: Swap, *, seed: int) -> DataFrame:
     return joined.select(pl.col("_prompt").alias("prompt"), "item", *added, *columns)
 
 
+def attributes_of(prompts: DataFrame, swap: Swap) -> Sequence[str]:
+    """Return the attributes that are swapped in marked prompts.
+
+    Parameters
+    ----------
+    prompts, swap
+        See `swapped`.
+
+    Raises
+    ------
+    InputError
+        See `swapped`.
+    """
+    texts = _texts(prompts)
+    _refuse_unmarked(texts)
+    identities, _ = _parsed(texts, swap)
+    return list(identities.groups)
+
+
 def _texts(prompts: DataFrame) -> Sequence[str]:
     if "prompt" not in prompts.columns:
         raise InputError("the table has no column 'prompt'; it must contain the marked prompts")
