@@ -360,9 +360,10 @@ def higher(noun: str) -> Phrases:
 
 def share_of(metric: str, labels: tuple[str, str], mean: str) -> Quantity:
     """Return the share of the first label among answers with a label."""
-    label = labels[0]
+    label, other = labels
     value = when(col.label.is_not_null()).then(col.label == label)
-    return Quantity(metric=metric, counted=labels, value=value, evidence="label IS NOT NULL", mean=mean)
+    evidence = "label IS NOT NULL" if other == other_than(label) else f"label IN ('{label}', '{other}')"
+    return Quantity(metric=metric, counted=labels, value=value, evidence=evidence, mean=mean)
 
 
 def mean_of(metric: str, column: str, mean: str) -> Quantity:
