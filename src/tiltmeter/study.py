@@ -378,6 +378,8 @@ class Part(ABC):
     """Catalogue names of the external data that the part reads."""
     harms: Sequence[str] = ()
     """Harms that the key findings measure."""
+    listed_factors: Sequence[str] = ()
+    """Factors that a list of the prompts has beside them, such as their groups."""
     labels: Sequence[str] = ()
     """Labels that a response can have; empty if a text is read in another way."""
     sizes: ClassVar[Mapping[str, int | float]] = {}

@@ -55,6 +55,8 @@ PROVIDERS = (
     "ANTHROPIC",
     "TILTMETER",
 )
+NAMES = "caste,first_name,last_name\nBrahmin,Ravi,Sharma\nDalit,Ravi,Paswan\n"
+DECISIONS = "sex,race,hired\n" + "female,white,yes\nmale,Black,no\nfemale,Black,no\nmale,white,yes\n" * 12
 STORYTELLER = f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}"
 STAND_INS = {
     "hf/Qwen/Qwen3-0.6B": STORYTELLER,
@@ -139,6 +141,9 @@ def workplace(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     for block in blocks(ROOT / "docs" / "own.md"):
         if block.kind in OWN:
             (home / OWN[block.kind]).write_text(block.text)
+    (home / "names.csv").write_text(NAMES)
+    (home / "loans.txt").write_text("Lend {first_name} {last_name} 500 euros? Yes or no.\n" * 2)
+    (home / "decisions.csv").write_text(DECISIONS)
     rows = ("Chad,Chad is,Chad is big.", "Chad,Chad has,Chad has a lake.", "Mali,Mali is,Mali is big.")
     (home / "mine.csv").write_text("\n".join(("concept,prompt,baseline", *rows, "")))
     for name, log in {"gestprobe_1.jsonl": "Gest", "gestcreativeprobe_1.jsonl": "GestCreative"}.items():

@@ -166,6 +166,8 @@ def _with_sentences(headline: Headline, sentences: Sequence[str]) -> Headline:
 def with_matched_sets(blocks: Sequence[Block], findings: DataFrame, titles: Mapping[str, str]) -> list[Block]:
     """Return the blocks with the statistics of matched sets, in a table before the first heading.
 
+    If what chance alone gives is not known, they are details at the end.
+
     Parameters
     ----------
     blocks
@@ -194,20 +196,15 @@ def with_matched_sets(blocks: Sequence[Block], findings: DataFrame, titles: Mapp
         Column("by", [row["attribute"] for row in rows], "name"),
         Column("statistic", [row["metric"].replace("_", " ") for row in rows], "name"),
         Column("value", [_of_sets(row, row["estimate"]) for row in rows], "quantity"),
-        Column(
-            "by chance",
-            [
-                None if value is None else _of_sets(row, value)
-                for row, value in zip(rows, by_chance, strict=True)
-            ],
-            "quantity",
-        ),
+        Column("by chance", by_chance, "quantity"),
         Column("p", [row["p"] for row in rows], "probability"),
         Column("sets", [row["items"] for row in rows], "count"),
     ]
     if statistics["model"].n_unique() > 1:
         columns.insert(0, Column("model", [named_model(row["model"]) for row in rows], "name", whole=True))
-    table = Table("Within matched sets", columns, lead=3, note=OF_SETS)
+    table: Table | Details = Table("Within matched sets", columns, lead=3, note=OF_SETS)
+    if not chance:
+        return [*blocks, Details("Within matched sets", [table])]
     headings = [place for place, block in enumerate(blocks) if isinstance(block, Heading | Details)]
     first = headings[0] if headings else len(blocks)
     return [*blocks[:first], table, *blocks[first:]]

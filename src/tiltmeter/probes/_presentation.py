@@ -364,9 +364,11 @@ def _tier_charts(key: DataFrame, details: Mapping[str, str], examples: DataFrame
 
 
 def _attributes(findings: DataFrame) -> str:
-    """Return the attributes of findings in words, such as "gender and race"."""
-    names = findings["attribute"].drop_nulls().unique(maintain_order=True).to_list()
-    return " and ".join("the group" if name == "group" else name for name in names) or "the group"
+    """Return the attributes of findings in words, such as "age, gender and race"."""
+    attributes = findings["attribute"].drop_nulls().unique(maintain_order=True)
+    names = ["the group" if name == "group" else name for name in attributes] or ["the group"]
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _pairs(key: DataFrame, examples: DataFrame) -> list[Block]:

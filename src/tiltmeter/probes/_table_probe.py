@@ -142,10 +142,13 @@ class TableProbe(Probe):
         self.wordings = {"plain": {"prompt": "{prompt}"}}
         self.name = name
         self.labels = tuple(self._outcome.labels)
+        of_attributes = [name for each in table.attributes for name in each.group.meta.root_names()]
+        self.listed_factors = ("item", *dict.fromkeys(of_attributes))
         self.in_standard_deviations = not self._outcome.quantities[0].is_rate
         self.compares = (Groups(attribute.name, GROUP, attribute.names),)
         rates = [_rates(quantity) for quantity in self._outcome.quantities]
-        self.metrics = (_key_metric(self._outcome, self.groups), *rates)
+        is_in_title = title.startswith(self._outcome.phrases.title)
+        self.metrics = (_key_metric(self._outcome, self.groups, is_in_title=is_in_title), *rates)
         self.card = _card(title, table, attribute, self._outcome)
         self.title = self.card.title
 
@@ -429,9 +432,16 @@ def _shift_of(attribute: Attribute, group: Expr, dials: Dials) -> Expr:
     return group.replace_strict(shifts, return_dtype=Float64)
 
 
-def _key_metric(outcome: TableOutcome, groups: tuple[str, ...]) -> Metric:
-    """Return the difference between two groups, or the largest difference between several."""
+def _key_metric(outcome: TableOutcome, groups: tuple[str, ...], *, is_in_title: bool) -> Metric:
+    """Return the difference between two groups, or the largest difference between several.
+
+    Parameters
+    ----------
+    is_in_title
+        Whether the title of the probe names the outcome, so that the label of the metric need not.
+    """
     key, phrases = outcome.quantities[0], outcome.phrases
+    label = phrases.label.rpartition(": ")[2] if is_in_title else phrases.label
     rates = _rates(key)
     mean = phrases.mean[:1].lower() + phrases.mean[1:]
     if len(groups) > 2:
@@ -439,7 +449,7 @@ def _key_metric(outcome: TableOutcome, groups: tuple[str, ...]) -> Metric:
             "max_difference",
             f"Largest difference between two groups in the {mean}.",
             high=1.0 if key.is_rate else float("inf"),
-            label=phrases.label.replace("{compared}", "largest gap between groups"),
+            label=label.replace("{compared}", "largest gap between groups"),
             sentence=phrases.of_several,
             of=rates.name,
             counted=key.counted,
@@ -456,7 +466,7 @@ def _key_metric(outcome: TableOutcome, groups: tuple[str, ...]) -> Metric:
         f"{phrases.mean} for {first} minus that for {second}.",
         low=-1.0 if key.is_rate else -float("inf"),
         high=1.0 if key.is_rate else float("inf"),
-        label=phrases.label.replace("{compared}", f"{first} minus {second}"),
+        label=label.replace("{compared}", f"{first} minus {second}"),
         sentence=sentence,
         counted=key.counted,
         averaged=not key.is_rate,

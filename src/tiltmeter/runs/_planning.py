@@ -42,7 +42,7 @@ CHARACTERS_PER_TOKEN = 4.0
 _COUNTS = ("items", "prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
 """Columns of `Plan.parts` after the first."""
 _OF_DESIGN = ("prompt_id", "part", "system", "prompt", "repetitions")
-"""Columns of `Plan.design`."""
+"""Columns of `Plan.design`; the `listed_factors` of the parts follow."""
 _KINDS: Mapping[str, Kind] = {
     "part": "name",
     "metric": "name",
@@ -172,7 +172,7 @@ def make_plan(
             continue
         planned.append(_planned(resolved, part, design, heterogeneity))
         asked = requests.new_of(design)
-        prompts.append(asked.filter(col.repetitions > 0).select(_OF_DESIGN))
+        prompts.append(asked.filter(col.repetitions > 0).select(*_OF_DESIGN, *part.listed_factors))
         row = _effort(part, asked, settings, longest)
         rows.append(row)
         if row["judge_calls"]:
@@ -185,7 +185,7 @@ def make_plan(
         metrics=metrics,
         not_run=not_run,
         costs=_costs(resolved, longest_of, parts, question_tokens, prices),
-        design=pl.concat(prompts) if prompts else DataFrame(),
+        design=pl.concat(prompts, how="diagonal") if prompts else DataFrame(),
         warnings=[
             *limit_warnings(resolved, _calls(parts)),
             *_warnings(metrics, parts, resolved, library),

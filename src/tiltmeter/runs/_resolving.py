@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from polars import DataFrame, Series
+from polars import DataFrame, Series, String
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
 from tiltmeter._files.paths import is_file, is_folder, sha256
@@ -254,7 +254,9 @@ def _in_file(name: str, params: Mapping[str, str], seed: int) -> Study | None:
         return _in_python_file(name)
     path = Path(name)
     is_of_texts = path.suffix.lower() in TEXT_FILES or (is_folder(path) and "swap" in params)
-    if is_of_texts and path.exists():
+    if is_of_texts:
+        if not path.exists():
+            raise InputError(f"there is no file {name}")
         return _of_marked_prompts(name, path, params, seed)
     if is_folder(path):
         raise InputError(f"{name} is a folder; name the file in it, such as {path / 'study.yaml'}")
@@ -263,8 +265,24 @@ def _in_file(name: str, params: Mapping[str, str], seed: int) -> Study | None:
     if path.suffix.lower() in _TABLE_SUFFIXES:
         if "swap" in params:
             return _of_marked_prompts(name, path, params, seed)
-        return _of_table(name, path.stem, table_of(path), params)
+        table = table_of(path)
+        _refuse_unfilled(name, table, params)
+        return _of_table(name, path.stem, table, params)
     return None
+
+
+def _refuse_unfilled(name: str, table: DataFrame, params: Mapping[str, str]) -> None:
+    """Raise InputError if the prompts of a table have slots, and no column is named as their group."""
+    from tiltmeter.designs.slots import first_slot
+
+    if "prompt" not in table.columns or "group" in table.columns or "group" in params:
+        return
+    slot = first_slot(table["prompt"].cast(String).drop_nulls().to_list())
+    if slot is not None:
+        raise InputError(
+            f"{name}: the prompts have slots such as {slot}; say what fills them, such as --swap gender, or"
+            " --swap names.csv"
+        )
 
 
 def _of_marked_prompts(name: str, path: Path, params: Mapping[str, str], seed: int) -> Study:

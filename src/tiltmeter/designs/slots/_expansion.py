@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import polars as pl
@@ -110,6 +111,22 @@ def attributes_of(prompts: DataFrame, swap: Swap) -> Sequence[str]:
     _refuse_unmarked(texts)
     identities, _ = _parsed(texts, swap)
     return list(identities.groups)
+
+
+def first_slot(prompts: Sequence[str]) -> str | None:
+    """Return the first slot of prompts, such as "{he/she/they}"; None if they have none.
+
+    Examples
+    --------
+    >>> first_slot(["Is it late?", "Is {he/she/they} late?"])
+    '{he/she/they}'
+    """
+    for prompt in prompts:
+        with suppress(InputError):
+            slots = parse(prompt, FIELDS).slots
+            if slots:
+                return slots[0].source
+    return None
 
 
 def _texts(prompts: DataFrame) -> Sequence[str]:
