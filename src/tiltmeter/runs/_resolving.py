@@ -508,8 +508,7 @@ def _check_params(study: Study, params: Mapping[str, str]) -> None:
     for key in params:
         if key in TABLE_PARAMS and key not in study.params:
             raise InputError(
-                f"--{key} (-P {key}=) is for tables of prompts, such as PROMPTS.csv, and {study.name} is "
-                "none; "
+                f"--{key} (-P {key}=) applies to tables of prompts such as PROMPTS.csv, not to {study.name}; "
                 "remove it"
             )
         if key not in replaced:
