@@ -293,6 +293,9 @@ def test_functions_of_the_user_are_outcomes(workplace: Path) -> None:
     with pytest.raises(InputError, match=r"names code, which would be run \(reads.py:letters\)"):
         tm.verify("letters")
     assert tm.verify("letters", run_code=True).equal
+    (workplace / "reads.py").write_text("def is_yes(text):\n    return text.startswith('No')\n")
+    changed = key(run(group="gender", outcome="reads.py:is_yes")).row(0, named=True)
+    assert changed["estimate"] == -rates["estimate"]
 
 
 def test_a_judge_answers_a_question_about_each_response() -> None:

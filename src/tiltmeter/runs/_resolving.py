@@ -425,6 +425,13 @@ def _files(value: str) -> list[Path]:
     return sorted(file for file in files if not file.name.startswith("."))
 
 
+def _files_of_outcomes(params: Mapping[str, str]) -> list[Path]:
+    """Return the files with the functions that read the responses to a table (FILE.py:FUNCTION)."""
+    pieces = [piece.strip() for piece in params.get("outcome", "").split(BETWEEN)]
+    files = [file_of(piece) for piece in pieces if not piece.startswith(WITH_DETAIL)]
+    return [file for file in files if file is not None and is_file(file)]
+
+
 def resolve(
     name: Asked,
     *,
@@ -475,6 +482,7 @@ def resolve(
         raise InputError(f"{study.name} does not use a judge; remove --judge")
     replaced = replaced_tables(study, resolved_settings)
     files = [file for value in (*params.values(), *replaced.values()) for file in _files(value)]
+    files += _files_of_outcomes(params)
     file_of_study = file_of(study.name) or Path(study.name)
     if study_object is None and is_file(file_of_study):
         files.insert(0, file_of_study)
