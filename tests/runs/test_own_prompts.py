@@ -417,7 +417,7 @@ def test_options_that_are_not_usable_are_refused(options: dict[str, Any], messag
     with pytest.raises(InputError) as error:
         run(**options)
     assert message in str(error.value)
-    assert not list(Path().glob("runs/*"))
+    assert not list(Path().glob("runs/*/"))
 
 
 @pytest.mark.parametrize(
@@ -441,7 +441,7 @@ def test_tables_that_cannot_be_analysed_are_refused(
     with pytest.raises(InputError) as error:
         run()
     assert message in str(error.value)
-    assert not list(Path().glob("runs/*"))
+    assert not list(Path().glob("runs/*/"))
 
 
 def test_an_empty_cell_is_named(workplace: Path) -> None:
