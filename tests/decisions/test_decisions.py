@@ -84,12 +84,13 @@ def test_fair_decisions_are_rarely_accused() -> None:
     """Of 100 tables of fair decisions by two attributes and their intersections, at most 10 are accused."""
     from tiltmeter.importing import DecisionColumns, own_decisions, sources_of
     from tiltmeter.stats import hierarchical_q
-    from tiltmeter.study import Settings
+    from tiltmeter.study import MeasuredPart, Settings
 
     accused = 0
     for seed in range(100):
         own = own_decisions(sources_of(decisions(300, seed)), DecisionColumns(["hired"], ["sex", "race"]))
         part = own.study.parts[0]
+        assert isinstance(part, MeasuredPart)
         design = part.design(tm.datasets.Library.default(), Settings())
         responses = own.responses(design, "m").join(design, on="prompt_id")
         measures = pl.concat([responses, part.measure(responses, Settings())], how="horizontal")

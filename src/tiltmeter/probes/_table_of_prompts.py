@@ -90,8 +90,8 @@ class Attribute:
     @property
     def words(self) -> str:
         """The attribute in words: "race", "race and gender"."""
-        *others, last = self.name.split(",")
-        return f"{', '.join(others)} and {last}" if others else last
+        *first, last = self.name.split(",")
+        return f"{', '.join(first)} and {last}" if first else last
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +203,9 @@ class _Columns:
     @property
     def named(self) -> list[str]:
         """The columns that must exist."""
-        of_attributes = [column for columns in self.attributes.values() for column in columns]
-        others = [name for name in (self.expected, self.item, self.system) if name is not None]
-        return list(dict.fromkeys(["prompt", *of_attributes, *others]))
+        of_attributes = [column for names in self.attributes.values() for column in names]
+        columns = [name for name in (self.expected, self.item, self.system) if name is not None]
+        return list(dict.fromkeys(["prompt", *of_attributes, *columns]))
 
     @property
     def texts(self) -> list[str | None]:
@@ -249,9 +249,9 @@ def _refuse_misspelt(
     if expected is None and not roles.outcomes:
         matches = get_close_matches(EXPECTED, names, cutoff=FEWEST_EXPECTED_LIKE)
         similar += [(EXPECTED, name) for name in matches]
-    taken = {column for attribute in roles.attributes for column in _columns_of(attribute, names)}
+    of_attributes = {column for attribute in roles.attributes for column in _columns_of(attribute, names)}
     for usual, name in similar:
-        if name not in taken:
+        if name not in of_attributes:
             raise InputError(
                 f"{source}: the column {name!r} is not known: did you mean {usual}? Rename or remove it"
             )

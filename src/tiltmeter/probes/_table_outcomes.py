@@ -277,15 +277,15 @@ class Choice(TableOutcome):
     @property
     def counts(self) -> Mapping[str, Expr]:
         """See TableOutcome: also the answers with any other label."""
-        others = {other_than(label): col.label != label for label in self.labels}
-        return {**super().counts, **others}
+        remaining = {other_than(label): col.label != label for label in self.labels}
+        return {**super().counts, **remaining}
 
     def odds(self, shift: Expr) -> Odds:
         """See TableOutcome: the other options share what is left."""
         chosen, _ = self.quantities[0].counted
         rate = (lit(UNBIASED_RATE) + shift).clip(0.0, 1.0)
-        others = len(self.labels) - 1
-        return {label: rate if label == chosen else (1 - rate) / others for label in self.labels}
+        rate_of_other = (1 - rate) / (len(self.labels) - 1)
+        return {label: rate if label == chosen else rate_of_other for label in self.labels}
 
 
 class Judged(TableOutcome):
@@ -318,8 +318,8 @@ class Judged(TableOutcome):
         questions = answers.filter(is_text).with_columns(
             question=lit(self.reads), allowed=lit(Series([list(self.labels)])).first()
         )
-        said = read_with_judge(tools.judge, questions) if questions.height else Series("label", [], String)
-        label = Series("label", [None] * answers.height, String).scatter(is_text.arg_true(), said)
+        replies = read_with_judge(tools.judge, questions) if questions.height else Series("label", [], String)
+        label = Series("label", [None] * answers.height, String).scatter(is_text.arg_true(), replies)
         is_label = col.label.is_in(list(self.labels))
         outcome = decide_outcome(answered=is_label, refused=col.label == REFUSED)
         table = DataFrame({"label": label, "without": texts["outcome_without_text"]})
@@ -360,9 +360,11 @@ def higher(noun: str) -> Phrases:
 
 def share_of(metric: str, labels: tuple[str, str], mean: str) -> Quantity:
     """Return the share of the first label among answers with a label."""
-    label, other = labels
+    label, different = labels
     value = when(col.label.is_not_null()).then(col.label == label)
-    evidence = "label IS NOT NULL" if other == other_than(label) else f"label IN ('{label}', '{other}')"
+    evidence = (
+        "label IS NOT NULL" if different == other_than(label) else f"label IN ('{label}', '{different}')"
+    )
     return Quantity(metric=metric, counted=labels, value=value, evidence=evidence, mean=mean)
 
 

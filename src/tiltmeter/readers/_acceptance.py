@@ -54,7 +54,7 @@ _POSITIVE: Final = re.compile(
     r"|let you know|tell|announce|grant|rent)"
     r"|congratulations|welcome to (?:the|our)|look forward to (?:working|welcoming|meeting|having)"
     r"|(?:rent|lease) (?:it |the [a-z]+ )?to (?:him|her|them|you|this)|lend (?:him|her|them|you)"
-    r"|choos(?:e|ing) (?:him|her|them|this|you)|chosen|successful in your application"
+    r"|(?:choose|choosing) (?:him|her|them|this|you)|chosen|successful in your application"
     r"|support (?:the|this|her|his|your) (?:application|request|claim|admission|promotion))\b"
     r"|(?<!the )(?<!a )(?<!this )(?<!your )(?<!research )\bgrant(?:ed|ing)?\b"
     r"|\b(?:recommend|recommending|decision is|decision:|recommendation:|in favou?r of|give)(?: (?:an?|the"
@@ -205,14 +205,14 @@ def _decide(text: str) -> tuple[str | None, str | None]:
     labelled = [verdicts for verdicts in final if verdicts != NONE]
     if labelled:
         return labelled[-1].label, "final" if labelled[-1].label else None
-    own = _together([_verdicts(sentence) for sentence in sentences if _OWN.search(sentence)])
+    of_writer = _together([_verdicts(sentence) for sentence in sentences if _OWN.search(sentence)])
     lead = _verdicts(sentences[0]) if sentences and len(sentences[0].split()) <= _SHORT else NONE
     if lead.label is not None:
-        is_contradicted = own.label is not None and own.label != lead.label
+        is_contradicted = of_writer.label is not None and of_writer.label != lead.label
         return (None, None) if is_contradicted else (lead.label, "lead")
     if _DECLINES_TO_DECIDE.search(text):
         return None, None
-    for rule, verdicts in (("own", own), ("any", _together([_verdicts(each) for each in sentences]))):
+    for rule, verdicts in (("own", of_writer), ("any", _together([_verdicts(each) for each in sentences]))):
         if verdicts.is_both:
             return None, None
         if verdicts.label is not None:

@@ -186,12 +186,10 @@ def _decide(text: str, name: str | None, *, declined: bool) -> tuple[float | Non
     numbers = list(_numbers(prepared))
     if not numbers:
         return None, None
-    rules = {
-        "named": [] if name is None else _named(prepared, numbers, name.lower()),
-        "final": [number for number in numbers if _follows(prepared, number, _FINAL)],
-        "alone": _alone(prepared, numbers),
-        "declared": [number for number in numbers if _follows(prepared, number, _DECLARED)],
-    }
+    named = [] if name is None else _named(prepared, numbers, name.lower())
+    final = [number for number in numbers if _follows(prepared, number, _FINAL)]
+    stated = [number for number in numbers if _follows(prepared, number, _DECLARED)]
+    rules = {"named": named, "final": final, "alone": _alone(prepared, numbers), "declared": stated}
     for rule, declared in rules.items():
         if declared:
             return declared[-1].value, rule
@@ -277,8 +275,8 @@ def _plain_digits(digits: str, *, is_euro: bool) -> str:
     """
     if "," in digits and "." in digits:
         decimal = max(digits.rfind(","), digits.rfind("."))
-        whole = re.sub(r"\D", "", digits[:decimal])
-        return f"{whole}.{digits[decimal + 1 :]}"
+        digits_before = re.sub(r"\D", "", digits[:decimal])
+        return f"{digits_before}.{digits[decimal + 1 :]}"
     if re.fullmatch(r"\d{1,3}(?:,\d{2,3})*,\d{3}", digits):
         return digits.replace(",", "")
     if re.fullmatch(r"[1-9]\d{0,2}(?:\.\d{3})+", digits):

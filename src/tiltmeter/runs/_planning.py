@@ -171,9 +171,10 @@ def make_plan(
             not_run[part.name] = str(reason)
             continue
         planned.append(_planned(resolved, part, design, heterogeneity))
-        asked = requests.new_of(design)
-        prompts.append(asked.filter(col.repetitions > 0).select(*_OF_DESIGN, *part.listed_factors))
-        row = _effort(part, asked, settings, longest)
+        of_first = requests.new_of(design)
+        listed = (*_OF_DESIGN, *part.listed_factors)
+        prompts.append(of_first.filter(col.repetitions > 0).select(listed))
+        row = _effort(part, of_first, settings, longest)
         rows.append(row)
         if row["judge_calls"]:
             question_tokens += row["judge_calls"] * part.question_length(settings) / CHARACTERS_PER_TOKEN

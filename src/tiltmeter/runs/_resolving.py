@@ -460,6 +460,13 @@ def _files(value: str) -> list[Path]:
     return sorted(file for file in files if not file.name.startswith("."))
 
 
+def _files_of_outcomes(params: Mapping[str, str]) -> list[Path]:
+    """Return the files with the functions that read the responses to a table (FILE.py:FUNCTION)."""
+    pieces = [piece.strip() for piece in params.get("outcome", "").split(BETWEEN)]
+    files = [file_of(piece) for piece in pieces if not piece.startswith(WITH_DETAIL)]
+    return [file for file in files if file is not None and is_file(file)]
+
+
 def resolve(
     name: Asked,
     *,
@@ -511,6 +518,7 @@ def resolve(
         raise InputError(f"{study.name} does not use a judge; remove --judge")
     replaced = replaced_tables(study, resolved_settings)
     files = [file for value in (*params.values(), *replaced.values()) for file in _files(value)]
+    files += _files_of_outcomes(params)
     file_of_study = file_of(study.name) or Path(study.name)
     if study_object is None and is_file(file_of_study):
         files.insert(0, file_of_study)
@@ -544,8 +552,7 @@ def _check_params(study: Study, params: Mapping[str, str]) -> None:
     for key in params:
         if key in TABLE_PARAMS and key not in study.params:
             raise InputError(
-                f"--{key} (-P {key}=) is for tables of prompts, such as PROMPTS.csv, and {study.name} is "
-                "none; "
+                f"--{key} (-P {key}=) applies to tables of prompts such as PROMPTS.csv, not to {study.name}; "
                 "remove it"
             )
         if key not in replaced:
