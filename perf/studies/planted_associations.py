@@ -30,7 +30,7 @@ CODE: Final = (
     "associations._design",
     "associations._grid",
     "associations.grids",
-    "associations.names",
+    "designs.names",
     "associations._simulation",
     "associations._tables",
     "models.sim",

@@ -95,6 +95,7 @@ def test_fair_decisions_are_rarely_accused() -> None:
         responses = own.responses(design, "m").join(design, on="prompt_id")
         measures = pl.concat([responses, part.measure(responses, Settings())], how="horizontal")
         findings = part.analyse(measures, Settings())
+        assert isinstance(findings, pl.DataFrame)
         p = findings.filter("key")["p"].to_numpy()
         accused += bool((hierarchical_q(p, np.zeros(len(p), dtype=int)) < 0.05).any())
     assert accused <= 10
