@@ -171,12 +171,15 @@ class Headline:
         Number of metrics with each mark.
     model
         The model; empty if the headline is not about one.
+    parsed
+        How many responses could be parsed, as a sentence for the first screen; reports have it in a text.
     """
 
     text: str
     detail: str = ""
     marks: Mapping[str, int] = field(default_factory=dict)
     model: str = ""
+    parsed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -190,14 +191,14 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str], *, is_only: 
     counts = Counter(marked["mark"])
     rows = sorted(marked.iter_rows(named=True), key=severity, reverse=True)
     means = list(key.filter(IS_MEAN).iter_rows(named=True))
-    blocks: list[Block] = [headline(model, rows, means)]
-    blocks += _unmeasured(model, set(key["part"]), titles)
     sentences = []
     of_parts = key.sort("attempts").unique("part", keep="last")
     answered, attempts = of_parts.select(pl.sum("answered", "attempts")).row(0)
     if attempts and (is_only or answered < attempts):
         percent = 1000 * answered // attempts / 10
         sentences.append(f"{answered:,} of {attempts:,} responses ({percent:.1f}%) could be parsed.")
+    head = dataclasses.replace(headline(model, rows, means), parsed=" ".join(sentences))
+    blocks: list[Block] = [head, *_unmeasured(model, set(key["part"]), titles)]
     if is_only:
         sentences += _directions(key)
     sentences += _bounds_of_missing(key)

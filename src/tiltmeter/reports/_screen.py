@@ -75,13 +75,13 @@ def print_screen(
 
 
 def _print_headline(headline: Headline, *, is_detailed: bool, is_only: bool) -> None:
-    """Print a headline with its detail; that of an only model also with the number of each mark."""
+    """Print a headline with its detail; that of an only model also with its marks and parsed responses."""
     print_text(f"{headline.text}.", style="bold", always=True)
     sentences = []
     if is_detailed:
         sentences.append(headline.detail)
     if is_only:
-        sentences.append(counted_marks(headline.marks))
+        sentences += [counted_marks(headline.marks), headline.parsed]
     if any(sentences):
         print_text(" ".join(filter(None, sentences)), always=True)
 
