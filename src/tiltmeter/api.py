@@ -474,7 +474,7 @@ def analyse(
     pair: str | Sequence[str] = (),
     feature: str | Sequence[str] = (),
     cluster: str | None = None,
-    outcome: str | Sequence[str] = (),
+    outcome: str | Sequence[str] | None = None,
     item: str | None = None,
     label: str | None = None,
     judge: AskedModel | None = None,
@@ -565,7 +565,7 @@ def analyse(
         feature=_listed(feature),
         cluster=cluster,
     )
-    decisions = importing.DecisionColumns(_listed(outcome), _listed(group), item, label)
+    decisions = importing.DecisionColumns(_listed(outcome or ()), _listed(group), item, label)
     judging = _judging(judge, judge_base_url, judge_options)
     chosen_settings = _settings(
         definition=definition,

@@ -45,5 +45,5 @@ def test_nothing_is_overwritten(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\n")
     tiltmeter("init", exits=2, says="study.yaml exists; choose another name, or remove it first")
     assert (tmp_path / "study.yaml").read_text() == "study: genderbench\n"
-    tiltmeter("init mine.txt", exits=2, says="it ends in .yaml")
+    tiltmeter("init mine.csv", exits=2, says="it ends in .yaml")
     tiltmeter("init nowhere/mine.yaml", exits=2, says="there is no folder nowhere")

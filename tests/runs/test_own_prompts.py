@@ -224,7 +224,7 @@ def test_a_label_names_the_outcome() -> None:
     part = resolve(
         "mine.csv", settings={"params": {"group": "gender", "item": "case", "label": "invited"}}
     ).study.parts[0]
-    assert part.metric_in_words("difference") == "invited: women minus men"
+    assert part.metric_in_words("difference") == "women minus men"
 
 
 def test_numbers_are_compared_by_their_means() -> None:

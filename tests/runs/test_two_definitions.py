@@ -225,7 +225,7 @@ def test_the_screen_and_the_page_show_both_numbers(tiltmeter: Tiltmeter, workpla
     assert "The same responses under two definitions" in (workplace / "second" / "report.html").read_text()
     tiltmeter("analyse first", exits=0)
     tiltmeter("analyse nothing --definition genderbench", exits=2, says="nothing is not a run folder")
-    tiltmeter("analyse first/responses.parquet", exits=2, says="name the study whose prompts were answered")
+    tiltmeter("analyse first/responses.parquet", exits=3, says="use the same --limit here")
     assert json.loads((workplace / "second" / "run.json").read_text())["scored"]["run"] == "first"
 
 

@@ -188,7 +188,7 @@ def analyse(
         pair=pair or (),
         feature=feature or (),
         cluster=cluster,
-        outcome=outcome or (),
+        outcome=outcome,
         item=item,
         label=label,
         limit=limit,

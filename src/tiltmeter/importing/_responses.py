@@ -91,9 +91,6 @@ def analyse_responses(
     """
     if not model.strip():
         raise InputError("the name of the model is empty; give one with --model")
-    for path in paths:
-        if list(paths).count(path) > 1:
-            raise InputError(f"{path} is given twice; give it once")
     if own is not None:
         paths = own.sources
     # Everything is read before anything is written.

@@ -64,7 +64,7 @@ def sources_of(data: Any) -> list[Source]:
     Raises
     ------
     InputError
-        The data are neither a Polars or pandas table nor one or more files.
+        The data are neither a Polars or pandas table nor one or more files, or a file is given twice.
     """
     if isinstance(data, DataFrame):
         return [TableInMemory(data)]
@@ -78,7 +78,11 @@ def sources_of(data: Any) -> list[Source]:
         raise InputError(
             f"data= must be a Polars or pandas table, a file, or a list of files, not {type(data).__name__}"
         )
-    return [Path(path) for path in paths]
+    sources: list[Source] = [Path(path) for path in paths]
+    for source in sources:
+        if sources.count(source) > 1:
+            raise InputError(f"{source} is given twice; give it once")
+    return sources
 
 
 def has_columns(columns: TextColumns) -> bool:

@@ -143,7 +143,8 @@ class TableProbe(Probe):
         self.name = name
         self.labels = tuple(self._outcome.labels)
         of_attributes = [name for each in table.attributes for name in each.group.meta.root_names()]
-        self.listed_factors = ("item", *dict.fromkeys(of_attributes))
+        is_own = [each.name for each in table.attributes] == [GROUP]  # its factor is the column `group`
+        self.listed_factors = ("item", *([GROUP] if is_own else dict.fromkeys(of_attributes)))
         self.in_standard_deviations = not self._outcome.quantities[0].is_rate
         self.compares = (Groups(attribute.name, GROUP, attribute.names),)
         rates = [_rates(quantity) for quantity in self._outcome.quantities]

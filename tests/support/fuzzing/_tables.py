@@ -78,7 +78,14 @@ def _responses(path: Path) -> object:
 
 @cache
 def _design() -> pl.DataFrame:
-    shared = {"repetitions": 2, "part": "direct", "prompt_index": 0, "system": None, "a": 1}
+    shared = {
+        "repetitions": 2,
+        "part": "direct",
+        "prompt_index": 0,
+        "system": None,
+        "first_sample": 0,
+        "a": 1,
+    }
     rows = [{"prompt_id": f"p{i}", "prompt": f"Say {i}?", "item": i, **shared} for i in range(3)]
     return pl.DataFrame(
         rows, schema_overrides={"repetitions": pl.Int16, "item": pl.Int32, "prompt_index": pl.Int16}
