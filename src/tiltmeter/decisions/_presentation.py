@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -36,6 +37,8 @@ from tiltmeter.study import ReportView
 
 POWER: Final = 0.8
 """Probability with which a difference is shown that "would be seen"."""
+MOST_NAMED: Final = 3
+"""Largest number of groups whose rates are in the detail of a headline."""
 POPULATION: Final = (
     "The numbers describe these decisions. A difference in rates may have other causes than the group: rows"
     " of different groups may differ in what the decision is about. Rows that differ in the group only"
@@ -91,7 +94,8 @@ def _headline(model: str, tests: DataFrame, findings: DataFrame, view: ReportVie
     shown = of_model.filter(col.q < SHOWN_BELOW)
     if shown.is_empty():
         text = _nothing_shown(of_model, view)
-        return Headline(f"{named_model(model)}: {text}", _unseen(of_model), model=model)
+        details = " ".join(filter(None, [_means_in_words(of_model, findings, view), _unseen(of_model)]))
+        return Headline(f"{named_model(model)}: {text}", details, model=model)
     first = shown.row(0, named=True)
     also = f"; also {_named(shown[1:], view)}" if shown.height > 1 else ""
     sentence = _difference_in_words(first, findings, view)
@@ -110,6 +114,18 @@ def _difference_in_words(row: dict[str, Any], findings: DataFrame, view: ReportV
     lowest, highest = sorted(values, key=lambda name: means[name]["estimate"])
     between = f"{lowest} {values[lowest]}, {highest} {values[highest]}"
     return f"{_label(view, row['part'])} differs by {_words(row['attribute'])}: {between}"
+
+
+def _means_in_words(tests: DataFrame, findings: DataFrame, view: ReportView) -> str:
+    """Return the rates or means of the first attribute if it has few groups; empty otherwise."""
+    if tests.is_empty():
+        return ""
+    row = tests.row(0, named=True)
+    means = _means_of(row, findings)
+    if len(means) > MOST_NAMED:
+        return ""
+    values = ", ".join(f"{name} {_value(mean)}" for name, mean in means.items())
+    return f"{_label(view, row['part'])} by {_words(row['attribute'])}: {values}."
 
 
 def _detail(row: dict[str, Any], findings: DataFrame) -> str:
@@ -170,9 +186,8 @@ def _tests_table(tests: DataFrame, findings: DataFrame, view: ReportView) -> Tab
     ]
     lowest = [ratio.row(0, named=True) if ratio.height else None for ratio in ratios]
     columns = [
-        Column("outcome", [_label(view, row["part"]) for row in rows], "name"),
         Column("by", [_words(row["attribute"]) for row in rows], "name"),
-        Column("groups", [f"{row['group']} − {row['group_2']}" for row in rows], "name", rank=1),
+        Column("groups", [f"{row['group']} − {row['group_2']}" for row in rows], "text"),
         Column("difference", [quantity(row["estimate"], unit=row["unit"]) for row in rows], "quantity"),
         Column(
             f"{confidence(rows[0]['level'])} interval",
@@ -185,10 +200,16 @@ def _tests_table(tests: DataFrame, findings: DataFrame, view: ReportView) -> Tab
         ratios_in_words = [None if ratio is None else _ratio(ratio) for ratio in lowest]
         columns.append(Column("lowest impact ratio", ratios_in_words, "quantity", rank=1))
         columns.append(Column("four-fifths", [_four_fifths(ratio) for ratio in lowest], "name"))
+    lead = [] if tests["part"].n_unique() == 1 else [Column("outcome", _labels(rows, view), "name")]
     if tests["model"].n_unique() > 1:
-        models = Column("model", [named_model(row["model"]) for row in rows], "name", whole=True)
-        columns.insert(0, models)
-    return Table("Differences between groups", columns, lead=2)
+        lead.insert(0, Column("model", [named_model(row["model"]) for row in rows], "name", whole=True))
+    of_one = f" in {_label(view, rows[0]['part'])}" if tests["part"].n_unique() == 1 else ""
+    return Table(f"Differences{of_one} between groups", [*lead, *columns], lead=len(lead) + 1)
+
+
+def _labels(rows: Sequence[dict[str, Any]], view: ReportView) -> list[str]:
+    """Return what the outcomes of findings are called."""
+    return [_label(view, row["part"]) for row in rows]
 
 
 def _rates_chart(label: str, attribute: str, findings: DataFrame) -> Intervals:

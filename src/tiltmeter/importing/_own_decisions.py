@@ -76,7 +76,7 @@ def own_decisions(paths: Sequence[Source], columns: DecisionColumns) -> OwnData:
     items = lit(None, String) if columns.item is None else col(columns.item)
     decisions = DecisionRows(rows.select(*groups, items.alias("item")), list(columns.group))
     _check_items(decisions, place, columns)
-    parts = {name: part_of(name, kind, decisions) for name, kind in kinds.items()}
+    parts = {name: part_of(name, kind, decisions, is_only=len(kinds) == 1) for name, kind in kinds.items()}
     answers = {part.name: rows[name] for name, part in parts.items()}
     study = suite.of_decisions(list(parts.values()))
     if "model" not in rows.columns:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from polars import DataFrame
 
+from tiltmeter import stats
 from tiltmeter.designs.slots import Swap, attributes_of, read_prompts, swapped
-from tiltmeter.errors import error_prefix
+from tiltmeter.errors import InputError, error_prefix
 from tiltmeter.probes._table_roles import BETWEEN
+
+FEWEST_PROMPTS: Final = 2
 
 
 class MarkedPrompts(NamedTuple):
@@ -49,4 +52,6 @@ def filled_prompts(path: Path, params: Mapping[str, str], seed: int) -> MarkedPr
         prompts = read_prompts(path)
         attributes = attributes_of(prompts, swap)
         table = swapped(prompts, swap, seed=seed)
+        if prompts.height < FEWEST_PROMPTS:
+            raise InputError(f"there is only one prompt; a test needs at least {stats.FEWEST_ITEMS}")
     return MarkedPrompts(table, {**params, "group": named or BETWEEN.join(attributes)})

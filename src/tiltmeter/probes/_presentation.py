@@ -48,6 +48,7 @@ from tiltmeter.probes._figure_titles import (
     items_of,
     population_of,
 )
+from tiltmeter.probes._group_rates import group_rates
 from tiltmeter.probes._headlines import MEANINGS, Row, graded, headline, plural, severity
 from tiltmeter.probes._listing import PROBES
 from tiltmeter.probes._metric_tables import MOST_MODELS, every_metric
@@ -139,6 +140,7 @@ def present(view: ReportView) -> list[Block]:
         elif model in before_table and measured.select(IS_MEAN.any()).item():
             blocks.append(_differences_of_means(measured.filter(IS_MEAN), titles))
     blocks += _tier_charts(measured, titles, view.examples)
+    blocks += group_rates(findings, view.titles)
     has_published = measured.height < key.height
     if has_published:
         blocks.append(Text(CAUTION))

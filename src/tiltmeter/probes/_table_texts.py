@@ -103,7 +103,7 @@ class Number(TableOutcome):
     def read(self, answers: DataFrame, tools: Tools) -> DataFrame:
         """See TableOutcome."""
         read = readers.read_number(answers["answer"], self._name)
-        return read.select("outcome", label=lit(None, String), **{VALUE: "number"})
+        return read.select("outcome", label=col.number.cast(String), **{VALUE: "number"})
 
     @property
     def counts(self) -> Mapping[str, Expr]:

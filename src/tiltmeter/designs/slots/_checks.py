@@ -39,6 +39,7 @@ _ARTICLE_BEFORE: Final = re.compile(r"(?<![\w'’-])(?P<article>an?)\s+[\"'“�
 _DETERMINER_BEFORE: Final = re.compile(
     r"(?<![\w'’-])(?:an?|the|this|every|each|another|my|your|our)\s+$", re.IGNORECASE
 )
+_ADJECTIVE_BEFORE: Final = re.compile(r"(?<![\w'’-])an?\s+(?P<adjective>[a-z-]+)\s+$", re.IGNORECASE)
 NEAR: Final = 60
 """Characters before a slot that are searched for words that must agree with it."""
 
@@ -135,6 +136,12 @@ def check_filled(template: Template, contents: Sequence[str]) -> None:
             raise InputError(
                 f"'{determiner[0]}{slot.source}' becomes '{determiner[0]}{content}'; remove"
                 f" '{determiner[0].strip()}' before the slot"
+            )
+        adjective = _ADJECTIVE_BEFORE.search(before)
+        if has_article and adjective is not None:
+            raise InputError(
+                f"'{adjective[0]}{slot.source}' becomes '{adjective[0]}{content}'; write what you say about"
+                f" the person after the slot: {slot.source}, {adjective['adjective']}"
             )
         article = _ARTICLE_BEFORE.search(before)
         if article is not None and content.strip():

@@ -84,7 +84,9 @@ class MatchedSet:
         row = self._row_of(identity)
         contents = {name.lower(): value for name, value in row.items()}
         known_pronoun = _pronoun_of(identity, row)
-        has_own_name = any(name in contents and name in self.fields for name in NAMES)
+        of_first_names = {"first_name", "name", "full_name"}
+        uses_names = not self.fields.isdisjoint(of_first_names)
+        has_own_name = uses_names and not of_first_names.isdisjoint(contents)
         if known_pronoun is None and has_own_name and self.has_gendered_words:
             raise InputError(
                 "it has pronouns or gendered words, and the table does not say which go with its names; add a"

@@ -1,0 +1,61 @@
+"""Charts of the rates or means of each group, for prompts and probes of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+from polars import DataFrame, col
+
+from tiltmeter._quantities import confidence
+from tiltmeter.blocks import Block, IntervalRow, Intervals, named_model
+from tiltmeter.probes._listing import PROBES
+
+MOST_GROUPS: Final = 20
+"""Largest number of groups of a chart; more are in the tables of all metrics."""
+
+
+def group_rates(findings: DataFrame, titles: Mapping[str, str]) -> list[Block]:
+    """Return a chart of the rate or mean of each group for each part that is no built-in probe.
+
+    Parameters
+    ----------
+    findings
+        FINDINGS of one or more models.
+    titles
+        Titles of the parts by name.
+    """
+    is_of_group = col.published == pl.concat_str(["group", "metric"], separator="_")
+    rates = findings.filter(is_of_group, col.wording.is_null(), ~col.part.is_in(PROBES.names()))
+    charts: list[Block] = []
+    for (part, metric), rows in rates.group_by("part", "metric", maintain_order=True):
+        if 1 < rows["group"].n_unique() <= MOST_GROUPS:
+            charts.append(_chart(titles.get(str(part), str(part)), str(metric), rows))
+    return charts
+
+
+def _chart(title: str, metric: str, rates: DataFrame) -> Intervals:
+    """Return the chart of one part and metric, with a panel for each model if there are several."""
+    has_several = rates["model"].n_unique() > 1
+    ordered = rates.sort("model", "estimate", descending=[False, True], nulls_last=True, maintain_order=True)
+    words = metric.replace("_", " ")
+    level = rates["level"][0]
+    return Intervals(
+        title=f"{title}: {words} of each group",
+        rows=[
+            IntervalRow(
+                panel=named_model(row["model"]) if has_several else "",
+                label=row["group"],
+                estimate=row["estimate"],
+                low=row["low"],
+                high=row["high"],
+                unit=row["unit"],
+            )
+            for row in ordered.iter_rows(named=True)
+        ],
+        level=level,
+        names=("model", rates["attribute"][0] or "group"),
+        about=f"Value (dot) and {confidence(level)} interval (line)",
+        axis=words,
+    )
