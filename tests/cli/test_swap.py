@@ -65,3 +65,13 @@ def test_mistakes_are_named(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     tiltmeter("swap nowhere.txt", exits=2, says="cannot read the prompts nowhere.txt")
     tiltmeter("swap empty.txt", exits=2, says="contains no prompts")
     tiltmeter("swap other.csv", exits=2, says="has no column 'prompt'")
+
+
+def test_a_noun_of_another_person_is_not_marked(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("She is a waitress. My last landlord says that she pays on time.\n")
+    output = tiltmeter("swap letter.txt", exits=0).stdout
+    marked = (tmp_path / "letter.marked.txt").read_text()
+    assert "My last landlord says" in marked
+    assert "{{waitress/waiter/server}}" in marked
+    assert "“landlord”: another person?" in output
+    assert "“waitress”: marked; is it the person of the prompt?" in output

@@ -175,7 +175,10 @@ def _print_metric(
         finding = run.finding(metric, **selection)
         row = DataFrame([finding.values], schema_overrides=dict(FINDINGS))
         reports.print_blocks([findings_table("Finding", row)])
-    reports.print_evidence(run.evidence(metric, limit=examples, **selection), as_json=as_json)
+    evidence = run.evidence(metric, limit=examples + 1, **selection)
+    reports.print_evidence(evidence.head(examples), as_json=as_json)
+    if evidence.height > examples and not as_json:
+        typer.echo(f"These are the first {examples} responses; --examples N prints more.")
 
 
 def _print_findings(

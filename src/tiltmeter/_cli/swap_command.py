@@ -74,7 +74,8 @@ def swap(
     _print_doubts(marked)
     typer.echo(
         "These are suggestions. Read the file and correct it; then read the prompts that it becomes:\n"
-        f"  tiltmeter plan {path} --swap gender --prompts read.csv"
+        f"  tiltmeter plan {path} --swap gender --prompts read.csv\n"
+        "For race, age and other attributes, add {person} where the person is introduced."
     )
 
 

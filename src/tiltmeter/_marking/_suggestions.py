@@ -238,10 +238,10 @@ def _mark_nouns(suggestions: Suggestions) -> None:
     for kind in ("people", "relations"):
         for nouns in gendered_words()[kind]:
             if not nouns[0].endswith(".") and nouns[1] != "Mr":
-                _mark_noun(suggestions, nouns, is_relation=kind == "relations")
+                _mark_noun(suggestions, nouns)
 
 
-def _mark_noun(suggestions: Suggestions, nouns: Sequence[str], *, is_relation: bool) -> None:
+def _mark_noun(suggestions: Suggestions, nouns: Sequence[str]) -> None:
     prompt = suggestions.prompt
     for match in re.finditer(rf"(?<![\w'’-])(?:{nouns[0]}|{nouns[1]})(?![\w-])", prompt, re.IGNORECASE):
         start, end = match.span()
@@ -252,11 +252,12 @@ def _mark_noun(suggestions: Suggestions, nouns: Sequence[str], *, is_relation: b
             continue
         gender = "she" if match[0].lower() == nouns[0].lower() else "he"
         is_other = suggestions.gender not in ("", gender)
-        if is_other or (is_relation and suggestions.before(start, _OWNED)):
+        if is_other or suggestions.before(start, _OWNED):
             suggestions.doubt(start, end, _OTHER_PERSON)
             continue
         forms = [_written_like(match[0], noun) for noun in nouns]
         suggestions.add(start, end, f"{{{{{'/'.join(forms)}}}}}")
+        suggestions.doubt(start, end, "marked; is it the person of the prompt?")
         article = suggestions.before(start, _ARTICLE)
         if article is not None and len({takes_an(form) for form in forms}) > 1:
             suggestions.add(article.start(1), article.end(1), _article_slot(article[1]))
