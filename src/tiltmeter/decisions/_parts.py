@@ -22,6 +22,8 @@ OUTCOME_DISPARITY: Final = "outcome_disparity"
 SELECTED: Final = "selected"
 NOT_SELECTED: Final = "not selected"
 """Labels of a decision that is either of two."""
+PLACE: Final = "place of the row"
+"""Column with the file and the number of a row."""
 _RESERVED: Final = {*DESIGN, *RESPONSES, *MEASURES, "value", "set"}
 """Names that columns of attributes cannot have in the design."""
 
@@ -96,10 +98,9 @@ class Decisions(MeasuredPart):
         return conform(rows, DESIGN).hstack(rows.select(*factors, *crossed))
 
     def _described(self) -> Expr:
-        """Return what a row is about, in place of its prompt, which is unknown: "row 3: sex female"."""
+        """Return what a row is about, in place of its prompt: "applicants.csv, row 3: sex female"."""
         groups = [pl.format(f"{name} {{}}", col(name).fill_null("unknown")) for name in self._rows.attributes]
-        number = pl.format("row {}", col.row + 1)
-        return pl.concat_str([number, pl.concat_str(groups, separator=", ")], separator=": ")
+        return pl.concat_str([col(PLACE), pl.concat_str(groups, separator=", ")], separator=": ")
 
     def _intersections(self) -> list[Intersection]:
         """Return the intersections of each pair of attributes."""

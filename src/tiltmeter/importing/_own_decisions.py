@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 from polars import DataFrame, String, col, lit, when
 
-from tiltmeter._files.tables import UserTable, dates_among
+from tiltmeter._files.tables import ROW, UserTable, dates_among
 from tiltmeter.decisions._outcome_values import outcome_kind
-from tiltmeter.decisions._parts import DecisionRows, part_of
+from tiltmeter.decisions._parts import PLACE, DecisionRows, part_of
 from tiltmeter.decisions._suite import suite
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.importing._doubtful_rows import print_notes, without_keys
@@ -74,7 +75,7 @@ def own_decisions(paths: Sequence[Source], columns: DecisionColumns) -> OwnData:
     kinds = {name: outcome_kind(table, name, columns.label) for name in columns.outcome}
     groups = _groups_of(table, columns)
     items = lit(None, String) if columns.item is None else col(columns.item)
-    decisions = DecisionRows(rows.select(*groups, items.alias("item")), list(columns.group))
+    decisions = DecisionRows(rows.select(*groups, PLACE, items.alias("item")), list(columns.group))
     _check_items(decisions, place, columns)
     parts = {name: part_of(name, kind, decisions, is_only=len(kinds) == 1) for name, kind in kinds.items()}
     answers = {part.name: rows[name] for name, part in parts.items()}
@@ -105,7 +106,7 @@ def _check_flags(columns: DecisionColumns) -> None:
 
 
 def _rows_of(path: Source, columns: DecisionColumns) -> DataFrame:
-    """Return the columns that have a role, and `model`, as text."""
+    """Return the columns that have a role, and `model`, as text, with the place of each row."""
     table = read_rows(path)
     names = [name for of_flag in columns.flags.values() for name in of_flag]
     for flag, of_flag in columns.flags.items():
@@ -113,7 +114,10 @@ def _rows_of(path: Source, columns: DecisionColumns) -> DataFrame:
             check_known(name, table.columns, f"{flag} {name}: {path} has no such column")
     UserTable.of(path, table).demand(names)
     kept = [*names, *(["model"] if "model" in table.columns and "model" not in names else [])]
-    return table.select(col(name).cast(String).str.strip_chars() for name in kept)
+    texts = table.select(col(name).cast(String).str.strip_chars() for name in kept)
+    name = path.name if isinstance(path, Path) else str(path)
+    place = pl.format(f"{name}, row {{}}", UserTable.of(path, table).rows[ROW])
+    return texts.with_columns(place.alias(PLACE))
 
 
 def _groups_of(table: UserTable, columns: DecisionColumns) -> list[pl.Expr]:
