@@ -20,7 +20,7 @@ from tiltmeter.errors import InputError, check_known
 from tiltmeter.models import Sampling
 from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run, _listings as listings
 from tiltmeter.runs._asked_models import as_text, mapping
-from tiltmeter.runs._resolving import Asked
+from tiltmeter.runs._resolving import Asked, Resolved
 from tiltmeter.study import Study
 
 if TYPE_CHECKING:
@@ -581,19 +581,12 @@ def analyse(
     )
     parts = _parts(only)
     source = None
-    if not importing.has_columns(columns) and not decisions.outcome:
+    if not importing.has_columns(columns) and not decisions.are_named:
         source = importing.run_of(data, of_study=study is not None)
     if source is not None:
         _refuse_selection_of_prompts(model, limit, chosen_settings["params"])
         importing.refuse_own_texts(source)
-        for part in parts or ():
-            check_known(part, source.about["parts"], f"--only: the run has no part {part!r}")
-        if study is None:
-            resolved = runs.resolve_stored(
-                source.path, run_code=run_code, settings=chosen_settings, only=parts
-            )
-        else:
-            resolved = runs.resolve(study, settings=chosen_settings, only=parts)
+        resolved = _resolved_run(source, study, chosen_settings, parts, run_code=run_code)
         finished = importing.analyse_run(
             source,
             resolved,
@@ -605,18 +598,20 @@ def analyse(
     else:
         sources = importing.sources_of(data)
         own: importing.OwnData | None = None
-        if decisions.outcome or item is not None or label is not None:
+        if decisions.are_named:
             _check_decisions(decisions, columns, study, limit)
-            own = importing.own_decisions(sources, decisions)
-            resolved = runs.resolve(own.study, settings=chosen_settings, only=parts)
-            own = own._replace(study=resolved.study)
+            of_table = importing.own_decisions(sources, decisions)
+            resolved = runs.resolve(of_table.study, settings=chosen_settings, only=parts)
+            own = of_table._replace(study=resolved.study)
             model = _own_name(sources[0]) if model == OWN else model
+        elif importing.has_columns(columns):
+            asked = _study_of_texts(study, columns, limit)
+            resolved = runs.resolve(asked, settings=chosen_settings, only=parts)
+            own = importing.own_texts(sources, resolved, columns)
         else:
-            if study is None and not importing.has_columns(columns):
+            if study is None:
                 study, parts = importing.study_of_file(sources, parts)
-            resolved = runs.resolve(_study_of(study, columns, limit), settings=chosen_settings, only=parts)
-            if columns.identity:
-                own = importing.own_texts(sources, resolved, columns)
+            resolved = runs.resolve(study, settings=chosen_settings, only=parts)
         finished = importing.analyse_responses(
             sources,
             resolved,
@@ -629,6 +624,17 @@ def analyse(
         )
     runs.warn_of(finished, stacklevel=2)
     return finished
+
+
+def _resolved_run(
+    source: Run, study: Asked | None, settings: dict[str, Any], parts: list[str] | None, *, run_code: bool
+) -> Resolved:
+    """Return the study under which a run is measured again: its own, or another."""
+    for part in parts or ():
+        check_known(part, source.about["parts"], f"--only: the run has no part {part!r}")
+    if study is None:
+        return runs.resolve_stored(source.path, run_code=run_code, settings=settings, only=parts)
+    return runs.resolve(study, settings=settings, only=parts)
 
 
 def _own_name(source: Source) -> str:
@@ -650,12 +656,12 @@ def _check_decisions(
         raise InputError(f"{flags[0]} does not apply to decisions (--outcome); omit one of them")
 
 
-def _study_of(study: Asked | None, columns: TextColumns, limit: Limit | None) -> Asked:
-    """Return the study of responses or texts; raise InputError if the columns do not fit."""
+def _study_of_texts(study: Asked | None, columns: TextColumns, limit: Limit | None) -> Asked:
+    """Return the method for the user's own texts; raise InputError if the columns do not fit."""
     from tiltmeter.importing import check_columns
 
     check_columns(columns, "" if study is None else str(study))
-    if columns.identity and limit is not None:
+    if limit is not None:
         raise InputError("--limit selects prompts of a study and does not apply to your own texts; omit it")
     return "associations" if study is None else study
 

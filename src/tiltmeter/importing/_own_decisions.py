@@ -49,6 +49,11 @@ class DecisionColumns:
     label: str | None = None
 
     @property
+    def are_named(self) -> bool:
+        """Whether an option of decisions is given."""
+        return bool(self.outcome) or self.item is not None or self.label is not None
+
+    @property
     def flags(self) -> dict[str, list[str]]:
         """The columns by flag."""
         return {
