@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, col
 
-from tiltmeter._quantities import confidence
+from tiltmeter._quantities import interval_name
 from tiltmeter.blocks import Block, Heading, Headline, IntervalRow, Intervals, named_model
 from tiltmeter.comparisons._missing import is_missing_test, tested_metric
 from tiltmeter.schema import SHOWN_BELOW
@@ -91,8 +91,8 @@ def _rates_by_group(findings: DataFrame, titles: Mapping[str, str]) -> list[Inte
         charts.setdefault(metric.outcome, []).extend(_rows_of(panel, rates))
         sentence = f"{named_model(difference['model'])} {difference['note']}"
         sentences.setdefault(metric.outcome, []).append(sentence)
+    about = "Share of all responses about a group (dot)"
     level = shown["level"][0] if shown["level"].n_unique() == 1 else None
-    level_text = "interval" if level is None else f"{confidence(level)} interval"
     return [
         Intervals(
             title=f"{outcome.capitalize()}, by group",
@@ -100,7 +100,7 @@ def _rates_by_group(findings: DataFrame, titles: Mapping[str, str]) -> list[Inte
             level=level,
             names=("responses of", "group"),
             finding=sentences[outcome][0],
-            about=f"Share of all responses about a group (dot) and {level_text} (line){_sizes(shown)}.",
+            about=f"{about} and {interval_name(level)} (line){_sizes(shown)}.",
             axis=f"{outcome} (%)",
         )
         for outcome, rows in charts.items()
