@@ -96,6 +96,17 @@ def confidence(level: float) -> str:
     return f"{round(100 * level, decimals):.12g}%"
 
 
+def interval_name(level: float | None) -> str:
+    """Return "95% interval", or "interval" if there is no level.
+
+    Examples
+    --------
+    >>> interval_name(0.95), interval_name(None)
+    ('95% interval', 'interval')
+    """
+    return "interval" if level is None else f"{confidence(level)} interval"
+
+
 def interval(low: float | None, high: float | None, unit: str = "") -> str:
     """Format an interval in the unit of its estimate: "24 to 32", with "%" for a share.
 

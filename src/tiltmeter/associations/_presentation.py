@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 from polars import DataFrame, Expr, String, col, lit, when
 
-from tiltmeter._quantities import confidence, interval, quantity
+from tiltmeter._quantities import confidence, interval, interval_name, quantity
 from tiltmeter.associations._presentation_overlap import present_overlap
 from tiltmeter.associations._presentation_rows import (
     OWNER_COLUMNS,
@@ -17,7 +17,6 @@ from tiltmeter.associations._presentation_rows import (
     TOP_OF_PLACE,
     described,
     facing,
-    interval_at,
     names_of,
     numbers_of,
     percent,
@@ -415,7 +414,7 @@ def _difference(association: Mapping[str, Any]) -> str:
     unit = association["unit"]
     value = quantity(association["estimate"], low, high, unit)
     ends = interval(low, high, unit)
-    name = interval_at(association["level"])
+    name = interval_name(association["level"])
     return f"The difference for “{association['said']}” is {value} ({name} {ends}, widened for selection)."
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, Expr, String, col, lit, when
 
-from tiltmeter._quantities import confidence, interval, quantity
+from tiltmeter._quantities import confidence, interval, interval_name, quantity
 from tiltmeter.associations._findings import other_groups
 from tiltmeter.associations._tables import FOUND
 from tiltmeter.blocks import Column
@@ -117,7 +117,7 @@ def numbers_of(rows: DataFrame) -> list[Column]:
     intervals = [interval(low, high, unit) for _, low, high, unit in numbers]
     levels = rows["level"].unique()
     name_of_estimates = "score" if "score" in rows["unit"] else "difference"
-    name_of_intervals = interval_at(levels[0] if levels.len() == 1 else None)
+    name_of_intervals = interval_name(levels[0] if levels.len() == 1 else None)
     columns = [
         Column(name_of_estimates, estimates, "quantity"),
         Column(name_of_intervals, intervals, "quantity"),
@@ -127,8 +127,3 @@ def numbers_of(rows: DataFrame) -> list[Column]:
         columns.append(Column("level", percents, "quantity", rank=2))
     columns.append(Column.of(rows, "q", kind="probability", rank=1))
     return columns
-
-
-def interval_at(level: float | None) -> str:
-    """Return "99.8% interval", or "interval" if the level is unknown."""
-    return "interval" if level is None else f"{confidence(level)} interval"

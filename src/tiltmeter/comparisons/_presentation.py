@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 from polars import DataFrame, col
 
-from tiltmeter._quantities import confidence, quantity
+from tiltmeter._quantities import interval_name, quantity
 from tiltmeter.blocks import (
     Block,
     Column,
@@ -109,8 +109,8 @@ def _rates_by_group(findings: DataFrame, titles: Mapping[str, str]) -> list[Inte
         charts.setdefault(metric.outcome, []).extend(_rows_of(panel, rates))
         sentence = f"{named_model(difference['model'])} {difference['note']}"
         sentences.setdefault(metric.outcome, []).append(sentence)
+    about = "Share of all responses about a group (dot)"
     level = shown["level"][0] if shown["level"].n_unique() == 1 else None
-    level_text = "interval" if level is None else f"{confidence(level)} interval"
     return [
         Intervals(
             title=f"{outcome.capitalize()}, by group",
@@ -118,7 +118,7 @@ def _rates_by_group(findings: DataFrame, titles: Mapping[str, str]) -> list[Inte
             level=level,
             names=("responses of", "group"),
             finding=sentences[outcome][0],
-            about=f"Share of all responses about a group (dot) and {level_text} (line){_sizes(shown)}.",
+            about=f"{about} and {interval_name(level)} (line){_sizes(shown)}.",
             axis=f"{outcome} (%)",
         )
         for outcome, rows in charts.items()

@@ -7,7 +7,7 @@ from typing import Final
 
 from polars import DataFrame, Expr, col
 
-from tiltmeter._quantities import confidence
+from tiltmeter._quantities import interval_name
 from tiltmeter.blocks import MARKS, UNGRADED
 from tiltmeter.schema import SHOWN_BELOW
 
@@ -71,12 +71,7 @@ def distances_by_model(averages: Mapping[str, float | None]) -> str:
 
 def about_intervals(key: DataFrame, level: float | None) -> str:
     """Return the subtitle of a figure of estimates: intervals, population and number of items."""
-    return f"Value (dot) and {interval_of(level)} (line){population_of(key)}. {items_of(key)}"
-
-
-def interval_of(level: float | None) -> str:
-    """Return "95% interval", or "interval" without a common level."""
-    return "interval" if level is None else f"{confidence(level)} interval"
+    return f"Value (dot) and {interval_name(level)} (line){population_of(key)}. {items_of(key)}"
 
 
 def population_of(key: DataFrame) -> str:

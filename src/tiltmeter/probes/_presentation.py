@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, Expr, String, col, lit, when
 
-from tiltmeter._quantities import interval, quantity
+from tiltmeter._quantities import interval, interval_name, quantity
 from tiltmeter.blocks import (
     MARKS,
     MORE_ITEMS,
@@ -44,7 +44,6 @@ from tiltmeter.probes._figure_titles import (
     bias_by_model,
     distances_by_model,
     favoured_by_model,
-    interval_of,
     items_of,
     population_of,
 )
@@ -193,13 +192,15 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str], *, is_only: 
     counts = Counter(marked["mark"])
     rows = sorted(marked.iter_rows(named=True), key=severity, reverse=True)
     means = list(key.filter(IS_MEAN).iter_rows(named=True))
-    sentences = []
+    sentences: list[str] = []
+    parsed = ""
     of_parts = key.sort("attempts").unique("part", keep="last")
     answered, attempts = of_parts.select(pl.sum("answered", "attempts")).row(0)
     if attempts and (is_only or answered < attempts):
         percent = 1000 * answered // attempts / 10
-        sentences.append(f"{answered:,} of {attempts:,} responses ({percent:.1f}%) could be parsed.")
-    head = dataclasses.replace(headline(model, rows, means), parsed=" ".join(sentences))
+        parsed = f"{answered:,} of {attempts:,} responses ({percent:.1f}%) could be parsed."
+        sentences.append(parsed)
+    head = dataclasses.replace(headline(model, rows, means), parsed=parsed)
     blocks: list[Block] = [head, *_unmeasured(model, set(key["part"]), titles)]
     if is_only:
         sentences += _directions(key)
@@ -497,7 +498,7 @@ def _favoured(key: DataFrame) -> list[Block]:
     ends = placed.pivot("model", index="comparison", values="ends", maintain_order=True)
     note = " ".join(["The share of men minus the share of women.", *_directions(key)])
     level = signed["level"][0] if signed["level"].n_unique() == 1 else None
-    about = f"Share of men minus share of women (symbol) and {interval_of(level)} (line)"
+    about = f"Share of men minus share of women (symbol) and {interval_name(level)} (line)"
     dots = Dots(
         "From women to men",
         wide["comparison"].to_list(),
