@@ -15,7 +15,7 @@ from tiltmeter.errors import InputError
 ADVERBS: Final = (
     r"(?:(?:also|always|already|actually|again|almost|currently|ever|even|frequently|generally|hardly|just"
     r"|never|normally|not|now|often|once|only|perhaps|probably|rarely|really|recently|seldom|simply|sometimes"
-    r"|soon|still|then|therefore|thus|too|usually|\w+ly)\s+)*"
+    r"|soon|still|then|therefore|thus|too|usually|\w+ly)\s+)*+"
 )
 """Adverbs between a subject and its verb."""
 _VERB_AFTER: Final = re.compile(rf"^\s+{ADVERBS}(?P<verb>[a-z]+s|(?:is|has|was|does)n['’]t)(?![\w'’-])")

@@ -23,7 +23,7 @@ from tiltmeter.designs.slots._template import (
 )
 from tiltmeter.errors import InputError
 
-_SENTENCE_START: Final = re.compile(r"(?:^|[.!?…][\"'”’)\]]*\s+|\n\s*\n\s*)[\"'“‘(\[*#>-]*\s?$")
+_SENTENCE_START: Final = re.compile(r"(?:^|[.!?…][\"'”’)\]]*\s+|\n[^\S\n]*\n\s*)[\"'“‘(\[*#>-]*\s?$")
 _ABBREVIATION: Final = re.compile(
     r"\b(?:e\.g|i\.e|etc|vs|cf|approx|no|Dr|Mr|Mrs|Ms|Mx|Prof|St)\.\s+$", re.IGNORECASE
 )
