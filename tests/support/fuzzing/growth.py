@@ -243,7 +243,9 @@ _ASKED = pl.DataFrame(
 
 def _responses(text: str) -> object:
     rows = pl.DataFrame({"prompt": _ASKED["prompt"], "answer": [text.replace("\0", " ")] * 2})
-    design = _ASKED.with_columns(pl.col("repetitions").cast(pl.Int16))
+    design = _ASKED.with_columns(
+        pl.col("repetitions").cast(pl.Int16), system=pl.lit(None, pl.String), first_sample=0
+    )
     return _in_file(
         "a.csv",
         lambda path: match_prompts([(path, read_responses(path))], design, "m"),
