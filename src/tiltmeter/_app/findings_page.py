@@ -11,7 +11,7 @@ from polars import col
 
 from tiltmeter._app import run_data
 from tiltmeter._app.plain_text import choose_row, lines, one_line
-from tiltmeter._quantities import confidence, interval, quantity
+from tiltmeter._quantities import interval, interval_name, quantity
 from tiltmeter.blocks import RANGES, UNDECIDED, UNGRADED
 from tiltmeter.readers.outcomes import OUTCOMES
 from tiltmeter.reports._charts import SHADED
@@ -127,7 +127,7 @@ def _figures(finding: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the labels and the texts of the numbers of a finding."""
     low, high = finding["low"], finding["high"]
     level, unit = finding["level"], finding["unit"]
-    interval_label = "Interval" if level is None else f"{confidence(level)} interval"
+    interval_label = interval_name(level).capitalize()
     return [
         ("Estimate", quantity(finding["estimate"], low, high, unit)),
         (interval_label, interval(low, high, unit)),

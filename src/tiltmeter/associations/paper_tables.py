@@ -15,7 +15,7 @@ from typing import Final, Literal
 import polars as pl
 from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
-from tiltmeter._quantities import confidence, interval, number, quantity
+from tiltmeter._quantities import confidence, interval, interval_name, number, quantity
 from tiltmeter.associations._tables import ASSOCIATIONS
 from tiltmeter.blocks import Column, Table
 from tiltmeter.schema import Schema, beside, conform
@@ -352,9 +352,7 @@ def _differences(rows: DataFrame) -> list[Column]:
     differences = [quantity(score, low, high, "difference") for score, low, high in ends]
     intervals = [interval(low, high, "difference") for _, low, high in ends]
     levels = rows["level"].unique()
-    name = "interval"
-    if levels.len() == 1 and levels[0] is not None:
-        name = f"{confidence(levels[0])} interval"
+    name = interval_name(levels[0] if levels.len() == 1 else None)
     columns = [Column("difference", differences, "quantity"), Column(name, intervals, "quantity")]
     if levels.len() > 1:
         percents = [None if level is None else confidence(level) for level in rows["level"]]

@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 from polars import DataFrame, Expr, col, lit, when
 
-from tiltmeter._quantities import confidence, number
+from tiltmeter._quantities import interval_name, number
 from tiltmeter.benchmarks._definitions import DEFAULT_STATISTICS, FOUR_FIFTHS
 from tiltmeter.benchmarks._display import (
     PLACE,
@@ -268,7 +268,7 @@ def _means_of_groups(report: _Report, row: Mapping[str, Any]) -> Iterator[Interv
         " ".join(notes),
         names=("", "group"),
         finding=next(head.text for head in _headlines(report) if head.model == row["model"]),
-        about=f"Mean of {kind} for each group (dot) and {confidence(report.level)} interval (line)"
+        about=f"Mean of {kind} for each group (dot) and {interval_name(report.level)} (line)"
         f"{_size_of(report)}",
         axis=row["words"],
         null_words="mean of all groups" if row["calibrated"] else "mean of the baseline texts",
@@ -510,7 +510,7 @@ def _intervals(
         note=note,
         names=("feature", "condition"),
         finding=_values_in_words(title, measure, rows),
-        about=f"Value (dot) and {confidence(report.level)} interval (line){_size_of(report)}",
+        about=f"Value (dot) and {interval_name(report.level)} (line){_size_of(report)}",
         axis=AXES[measure],
         null_words=null_words,
     )

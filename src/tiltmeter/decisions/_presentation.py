@@ -10,7 +10,7 @@ import polars as pl
 from polars import DataFrame, String, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter._quantities import confidence, interval, number, quantity
+from tiltmeter._quantities import interval, interval_name, number, quantity
 from tiltmeter.blocks import (
     Block,
     Column,
@@ -132,7 +132,7 @@ def _detail(row: dict[str, Any], findings: DataFrame) -> str:
     """Return the difference with its interval, and the lowest impact ratio."""
     size = quantity(abs(row["estimate"]), unit=row["unit"])
     low, high = sorted((abs(row["low"]), abs(row["high"]))) if row["low"] is not None else (None, None)
-    sentence = f"Difference {size} ({confidence(row['level'])} interval {interval(low, high, row['unit'])})."
+    sentence = f"Difference {size} ({interval_name(row['level'])} {interval(low, high, row['unit'])})."
     ratios = _same(findings, row).filter(metric=IMPACT_RATIO).sort("estimate", nulls_last=True)
     if ratios.is_empty():
         return sentence
@@ -190,7 +190,7 @@ def _tests_table(tests: DataFrame, findings: DataFrame, view: ReportView) -> Tab
         Column("groups", [f"{row['group']} − {row['group_2']}" for row in rows], "text"),
         Column("difference", [quantity(row["estimate"], unit=row["unit"]) for row in rows], "quantity"),
         Column(
-            f"{confidence(rows[0]['level'])} interval",
+            interval_name(rows[0]["level"]),
             [interval(row["low"], row["high"], row["unit"]) for row in rows],
             "quantity",
         ),

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, col
 
-from tiltmeter._quantities import confidence
+from tiltmeter._quantities import interval_name
 from tiltmeter.blocks import Block, IntervalRow, Intervals, named_model
 from tiltmeter.probes._listing import PROBES
 
@@ -56,6 +56,6 @@ def _chart(title: str, metric: str, rates: DataFrame) -> Intervals:
         ],
         level=level,
         names=("model", rates["attribute"][0] or "group"),
-        about=f"Value (dot) and {confidence(level)} interval (line)",
+        about=f"Value (dot) and {interval_name(level)} (line)",
         axis=words,
     )

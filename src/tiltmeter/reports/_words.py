@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tiltmeter._quantities import confidence, interval, number as number, quantity
+from tiltmeter._quantities import interval, interval_name, number as number, quantity
 from tiltmeter.blocks import (
     MARKS,
     RANGES,
@@ -121,7 +121,7 @@ def in_every_row(columns: Iterable[Column]) -> str:
 def level_words(levels: Iterable[float | None]) -> str:
     """Return "95% interval", or "interval" if the levels differ."""
     distinct = {level for level in levels if level is not None}
-    return f"{confidence(distinct.pop())} interval" if len(distinct) == 1 else "interval"
+    return interval_name(distinct.pop() if len(distinct) == 1 else None)
 
 
 def size(count: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 from polars import DataFrame, Expr, Series, col
 
-from tiltmeter._quantities import confidence
+from tiltmeter._quantities import confidence, interval_name
 from tiltmeter.blocks import Block, Column, Details, Graded, Heading, Kind, Response, Responses, Table
 from tiltmeter.schema import metric_name
 from tiltmeter.study import ReportView
@@ -53,7 +53,7 @@ def findings_table(title: str, findings: DataFrame) -> Table:
     is_count = findings.height > 0 and (findings["unit"] == "count").all()
     columns.append(column("value", "count" if is_count else "number", col.estimate))
     levels = _levels(findings)
-    heading = f"{confidence(levels[0])} interval" if levels.len() == 1 else "interval"
+    heading = interval_name(levels[0] if levels.len() == 1 else None)
     columns.append(Column(heading, findings.select("low", "high").rows(), "interval"))
     if levels.len() > 1:
         columns.append(Column("level", _level_of_each(findings), "quantity", rank=2))
