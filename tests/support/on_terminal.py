@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +14,11 @@ from typing import NamedTuple
 
 INTERRUPT = "\x03"
 """What Ctrl-C types."""
+PATIENCE = 5.0
+"""Seconds without a printed word after which Ctrl-C is pressed again.
+
+A signal between the printed question and the system call that reads the answer does not end that call.
+"""
 QUESTION = "Request the responses anyway? [y/N]"
 
 
@@ -40,18 +46,22 @@ def run_on_terminal(
     )
     os.close(secondary)
     printed = b""
-    has_asked = False
+    printed_at_answer: bytes | None = None
     while True:
-        try:
-            printed += os.read(primary, 4096)
-        except OSError:  # the end of the process
-            break
-        if QUESTION.encode() in printed and not has_asked:
-            has_asked = True
+        is_printing, _, _ = select.select([primary], [], [], PATIENCE)
+        if is_printing:
+            try:
+                printed += os.read(primary, 4096)
+            except OSError:  # the end of the process
+                break
+        is_unanswered = QUESTION.encode() in printed and printed_at_answer is None
+        is_unheard = typed == INTERRUPT and not is_printing and printed == printed_at_answer
+        if is_unanswered or is_unheard:
+            printed_at_answer = printed
             if typed == INTERRUPT:
                 process.send_signal(signal.SIGINT)
             else:
                 os.write(primary, typed.encode())
     status = process.wait(timeout=60)
     os.close(primary)
-    return Finished(status, printed.decode(), has_asked)
+    return Finished(status, printed.decode(), printed_at_answer is not None)
