@@ -20,7 +20,7 @@ test: $(VENV)/.dev
 # Long studies: planted truth at length, faults of databases, servers and workers, growth with length, every command of the documentation.
 verify: export PYTHONDONTWRITEBYTECODE =
 verify: $(VENV)/.dev
-	$(BIN)/python -m pytest -m verify --session-timeout=3600 --dist loadgroup -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
+	$(BIN)/python -m pytest -m verify --session-timeout=4000 --dist loadgroup -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
