@@ -7,7 +7,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from polars import DataFrame
 
 from tiltmeter.designs.slots import LISTS, Swap, built_in_list, read_prompts, swapped
@@ -83,9 +83,10 @@ def test_the_order_of_forms_means_nothing(forms: tuple[str, ...], swap: str) -> 
 
 @settings(max_examples=150)
 @given(st.lists(st.tuples(TEXTS, CLEAN_SLOTS), min_size=1, max_size=5), TEXTS, st.integers(0, 5))
+@example([("", "{first_name}")], "A", 0)
 def test_nothing_outside_slots_changes(pieces: list[tuple[str, str]], end: str, seed: int) -> None:
     marked = "".join(text + slot for text, slot in pieces) + end
-    rows = swapped(DataFrame({"prompt": [f"{marked} {{person}}"]}), Swap.of("race,gender"), seed=seed)
+    rows = swapped(DataFrame({"prompt": [f"{marked}. {{person}}"]}), Swap.of("race,gender"), seed=seed)
     texts = [re.escape(text) for text, _ in pieces]
     pattern = r"[\w'-]+".join([*texts, re.escape(end)])
     for prompt in rows["prompt"]:
