@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 INTERRUPT = "\x03"
 """What Ctrl-C types."""
-PATIENCE = 5.0
-"""Seconds without a printed word after which Ctrl-C is pressed again.
+SILENCE = 1.0
+"""Seconds without a printed character after which the question is answered.
 
-A signal between the printed question and the system call that reads the answer does not end that call.
+A signal between the printed question and the system call that reads the answer would not end that call.
 """
 QUESTION = "Request the responses anyway? [y/N]"
 
@@ -46,22 +46,20 @@ def run_on_terminal(
     )
     os.close(secondary)
     printed = b""
-    printed_at_answer: bytes | None = None
+    has_asked = False
     while True:
-        is_printing, _, _ = select.select([primary], [], [], PATIENCE)
+        is_printing, _, _ = select.select([primary], [], [], SILENCE)
         if is_printing:
             try:
                 printed += os.read(primary, 4096)
             except OSError:  # the end of the process
                 break
-        is_unanswered = QUESTION.encode() in printed and printed_at_answer is None
-        is_unheard = typed == INTERRUPT and not is_printing and printed == printed_at_answer
-        if is_unanswered or is_unheard:
-            printed_at_answer = printed
+        elif QUESTION.encode() in printed and not has_asked:
+            has_asked = True
             if typed == INTERRUPT:
                 process.send_signal(signal.SIGINT)
             else:
                 os.write(primary, typed.encode())
     status = process.wait(timeout=60)
     os.close(primary)
-    return Finished(status, printed.decode(), printed_at_answer is not None)
+    return Finished(status, printed.decode(), has_asked)
