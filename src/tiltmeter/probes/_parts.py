@@ -73,6 +73,27 @@ class Probe(ProbeContract):
             harms = [metric.harm or cls.card.harm for metric in metrics if metric.key]
             cls.harms = tuple(dict.fromkeys(harms))
 
+    # -- variants ------------------------------------------------------------------------------------------
+
+    def variant(self, params: Mapping[str, str]) -> Probe:
+        """Return the probe that the parameters of a study choose; by default, the probe itself.
+
+        Parameters
+        ----------
+        params
+            Parameters of the study; `attribute` and `language` choose a variant of a probe.
+
+        Raises
+        ------
+        InputError
+            The probe has no such variant.
+        """
+        for name, usual in (("attribute", self.attribute or "gender"), ("language", "en")):
+            value = params.get(name, usual)
+            if value != usual:
+                raise InputError(f"-P {name}={value}: {self.name} has {name} {usual} only; leave it out")
+        return self
+
     # -- groups --------------------------------------------------------------------------------------------
 
     def compared_groups(self, settings: Settings) -> Sequence[Groups]:

@@ -46,18 +46,19 @@ class GenderBenchSuite:
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
         """Return the study `genderbench` (the paper's suite), or a single probe as `genderbench/NAME`.
 
-        Both have the paper's sampling. The parts do not depend on the parameters.
+        Both have the paper's sampling. The parameters `attribute` and `language` choose a variant of each
+        probe.
 
         Raises
         ------
         InputError
-            There is no such probe, or it cannot be used.
+            There is no such probe or variant, or it cannot be used.
         """
+        params = params or {}
         if name is not None:
-            return self.of_part(load_probe(name), f"genderbench/{name}")
-        return self._study(
-            "genderbench", self.title, [load_probe(probe) for probe in self.parts], self.description
-        )
+            return self.of_part(load_probe(name).variant(params), f"genderbench/{name}")
+        probes = [load_probe(probe).variant(params) for probe in self.parts]
+        return self._study("genderbench", self.title, probes, self.description)
 
     def of_part(self, probe: Probe, name: str) -> Study:
         """Return a study of one probe, with the paper's sampling."""
@@ -91,6 +92,9 @@ class GenderBenchSuite:
                 "or a YAML file",
                 "answers": "'free' (default), or 'constrained': the endpoint accepts only one of the "
                 "allowed answers, or a refusal",
+                "attribute": "the attribute whose groups are compared: gender (default), race, age, ..., or "
+                "several for their intersections (race,gender), where the probe has them",
+                "language": "the language of the prompts: en (default), or another that the probe has",
                 "unread": "'none' (default), or 'judge': a judge (--judge) reads the answers that the rules "
                 "leave unread, and no others",
             },
