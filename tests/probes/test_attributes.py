@@ -92,10 +92,7 @@ def test_each_cv_has_a_name_of_each_group_once(name: str) -> None:
     for of_item in design_of(name, 4).partition_by("item"):
         assert of_item.height == len(part.groups)
         names = of_item["names"][0].to_list()
-        orders = [
-            sorted(names, key=lambda full_name, text=prompt: text.index(full_name))
-            for prompt in of_item["prompt"]
-        ]
+        orders = [sorted(names, key=prompt.index) for prompt in of_item["prompt"]]
         for slot in range(8):
             groups = [names.index(order[slot]) // count for order in orders]
             assert sorted(groups) == list(range(len(part.groups)))
@@ -125,12 +122,11 @@ def test_persons_are_phrases_with_the_right_article(attribute: str) -> None:
 @pytest.mark.parametrize("name", sorted(VARIANTS))
 def test_the_interval_contains_the_planted_difference(name: str) -> None:
     part = part_named(name)
-    design = design_of(name, part.sizes["standard"] // 2)
+    design = design_of(name, int(part.sizes["standard"]) // 2)
     [true] = part.true_values(dict.fromkeys(HARMS, 0.3)).values()
     rows = [key_row(part, design, 0.3, seed) for seed in (3, 4)]
     assert any(float(str(row["low"])) <= true <= float(str(row["high"])) for row in rows)
     assert all(float(str(row["p"])) < 0.05 for row in rows)
-    assert all(float(str(row["low"])) <= abs(float(str(row["estimate"])) - 0) for row in rows)
 
 
 @pytest.mark.verify
