@@ -35,11 +35,11 @@ from tiltmeter.probes._sources import (
     gest_sentences,
     gest_translations,
 )
+from tiltmeter.readers._languages import ENGLISH, in_english
 
 TEXTS: Final = {"male": "men", "female": "women", "neither": "neither"}
 """The options and their names in answers."""
 OPTIONS: Final = tuple(TEXTS)
-ENGLISH: Final = "en"
 
 
 def _languages() -> Mapping[str, Mapping[str, Any]]:
@@ -171,7 +171,8 @@ class Gest(Probe):
         return fill(wording["prompt"], {"sentence": col("_sentence"), **options})
 
     def read(self, answers: DataFrame) -> DataFrame:
-        read = super().read(answers)
+        replies = in_english(answers["answer"], self.language)
+        read = super().read(answers.with_columns(answer=replies))
         return read.with_columns(label=labels_of_letters(read["label"], answers["options"]))
 
     def counts(self, attempts: DataFrame) -> DataFrame:
