@@ -43,12 +43,11 @@ def in_english(replies: Series, language: str) -> Series:
     check_known(language, languages(), f"language {language!r}: replies in it cannot be read")
     if language == ENGLISH:
         return replies
-    is_list = replies.dtype == List
-    table = DataFrame({"reply": replies.cast(List(String) if is_list else String)})
-    text = (
-        col.reply.list.eval(_translated(element(), language)) if is_list else _translated(col.reply, language)
-    )
-    return table.select(reply=text)["reply"]
+    if replies.dtype == List:
+        lists = DataFrame({"reply": replies.cast(List(String))})
+        return lists.select(col.reply.list.eval(_translated(element(), language)))["reply"]
+    texts = DataFrame({"reply": replies.cast(String)})
+    return texts.select(_translated(col.reply, language))["reply"]
 
 
 def _translated(text: Expr, language: str) -> Expr:

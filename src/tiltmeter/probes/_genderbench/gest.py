@@ -130,13 +130,17 @@ class Gest(Probe):
         probe = copy.copy(self)
         probe.language = code
         probe.wordings = about["wordings"]
+        translated = (
+            f"only the {sentences:,} of 3,565 sentences are asked that have a {name} translation which does "
+            "not show the speaker's gender"
+        )
+        authors = f"{name} translations: EuroGEST (Rowe et al. 2025); {name} prompts: Tiltmeter."
+        probe.remark = translated
         probe.card = replace(
             self.card,
             title=f"{self.card.title}, in {name}",
-            limits=f"{self.card.limits} Only the {sentences:,} of 3,565 sentences are asked that have a {name} "
-            "translation which does not show the speaker's gender.",
-            source=f"{self.card.source} {name} translations: EuroGEST (Rowe et al. 2025); {name} prompts: "
-            "Tiltmeter.",
+            limits=f"{self.card.limits} {translated[0].upper()}{translated[1:]}.",
+            source=f"{self.card.source} {authors}",
             data=(*self.card.data, TRANSLATIONS),
         )
         probe.title, probe.data = probe.card.title, probe.card.data
