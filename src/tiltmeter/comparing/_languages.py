@@ -85,8 +85,8 @@ class Languages(NamedTuple):
             outcome = "differs" if is_shown else "is not shown to differ"
             sentences.append(
                 f"The bias of {about} {outcome} between {self.first} and {self.second}: {row['part']},"
-                f" {label}, {self.second} minus {self.first}, {difference}, on the {row['n']:,} items that both"
-                " runs have."
+                f" {label}, {self.second} minus {self.first}, {difference}, on the {row['n']:,} items that"
+                " both runs have."
             )
         return sentences
 

