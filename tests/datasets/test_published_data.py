@@ -14,7 +14,6 @@ import pytest
 from tiltmeter.datasets import Library, check, fetch_all
 from tiltmeter.datasets._catalogue import PackageSource
 
-
 IN_NO_PACKAGE = ("gest/gest.csv", "eurogest/gest_translations_gender_insensitive.csv")
 """Files that no package contains."""
 
