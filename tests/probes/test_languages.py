@@ -25,7 +25,7 @@ from tiltmeter.errors import IncompleteRun, InputError
 from tiltmeter.probes import Probe, load_probe
 from tiltmeter.probes._simulation import answered_attempts
 from tiltmeter.runs import Run
-from tiltmeter.study import Settings
+from tiltmeter.study import NotRun, Settings
 
 pytestmark = pytest.mark.xdist_group("languages")
 
@@ -192,6 +192,8 @@ def test_without_the_translations_no_request_is_sent(
 def test_the_simulated_model_answers_german_prompts(both: tuple[Run, Run]) -> None:
     _, of_german = both
     finding = of_german.finding("stereotype_rate")
+    assert finding.low is not None
+    assert finding.high is not None
     assert finding.low < 0.25 < finding.high
     assert of_german.design["prompt"].str.contains("Männer").all()
     assert both[0].path != of_german.path
@@ -201,8 +203,8 @@ def test_the_report_the_plan_and_the_screen_name_the_language(
     both: tuple[Run, Run], place: Path, tiltmeter: Tiltmeter
 ) -> None:
     _, of_german = both
-    shown = tiltmeter("show", str(of_german.path)).stdout
-    assert "Who said it, in German" in shown
+    screen = tiltmeter("show", str(of_german.path)).stdout
+    assert "Who said it, in German" in screen
     page = place / "page.html"
     tiltmeter("report", str(of_german.path), "-o", str(page), exits=0)
     assert "Who said it, in German" in page.read_text(encoding="utf-8")
@@ -260,10 +262,13 @@ def test_two_german_runs_are_paired_by_their_prompts_as_always(both: tuple[Run, 
 
 
 class Answers:
-    """The measures of one language."""
+    """The measures of one language (implements `tiltmeter.study.RunView`)."""
 
     def __init__(self, measures: pl.DataFrame) -> None:
         self.measures = measures
+
+    def stage(self, table: str) -> pl.DataFrame:
+        raise NotRun(table)
 
 
 def drawn(design: pl.DataFrame, bias: float, of_items: np.ndarray, rng: np.random.Generator) -> Answers:
@@ -273,8 +278,9 @@ def drawn(design: pl.DataFrame, bias: float, of_items: np.ndarray, rng: np.rando
     """
     attempts = answered_attempts(design)
     numbers = attempts["item"].to_numpy()
-    own = rng.normal(0, 0.1, COUNT)
-    shift = np.clip(bias + of_items + own - own.mean(), -0.6, 0.6)[numbers] / 2
+    of_translations = rng.normal(0, 0.1, COUNT)
+    centred = of_translations - of_translations.mean()
+    shift = np.clip(bias + of_items + centred, -0.6, 0.6)[numbers] / 2
     about = attempts["stereotype_id"].to_numpy()
     towards = np.where(about <= 7, -shift, np.where(about == 15, 0, shift))
     limits = np.stack([1 / 3 + towards, np.full(len(towards), 2 / 3)], axis=1)
@@ -288,7 +294,7 @@ def p_of_pair(designs: list[pl.DataFrame], biases: tuple[float, float], seed: in
     of_items = rng.normal(0, 0.15, COUNT)
     sides = [drawn(design, bias, of_items, rng) for design, bias in zip(designs, biases, strict=True)]
     settings = Settings(seed=seed, resamples=200)
-    contrast = load_probe("gest").contrast(*sides, settings)
+    contrast = load_probe("gest").contrast(sides[0], sides[1], settings)
     assert contrast is not None
     return float(contrast.filter(metric="stereotype_rate")["p"].item())
 

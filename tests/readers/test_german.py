@@ -52,8 +52,8 @@ def right(rows: pl.DataFrame) -> pl.DataFrame:
 def test_german_replies_are_read_as_a_careful_reader_would() -> None:
     rows = readings("de")
     assert rows["set"].value_counts(sort=True).rows() == [("first", 64), ("second", 40)]
-    wrong = rows.join(right(rows), on=["reader", "reply"], how="anti")
-    assert wrong.select("reply", "label_read").rows() == []
+    misread = rows.join(right(rows), on=["reader", "reply"], how="anti")
+    assert misread.select("reply", "label_read").rows() == []
 
 
 def test_the_rules_for_german_are_what_reads_these_replies() -> None:

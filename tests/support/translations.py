@@ -41,13 +41,14 @@ def translated(originals: pl.DataFrame) -> pl.DataFrame:
     the original.
     """
     numbered = originals.with_row_index("row")
-    has_none = col.row % WITHOUT == 1
     is_corrected = col.row % CORRECTED == 2
+    english = pl.when(is_corrected).then(col.sentence + " Indeed.").otherwise("sentence")
+    german = pl.when(col.row % WITHOUT != 1).then(pl.format("Ich bin Satz {}", "row"))
     rows = numbered.select(
-        pl.int_range(pl.len()).alias(""),
-        GEST_sentence=pl.when(is_corrected).then(col.sentence + " Indeed.").otherwise("sentence"),
+        col.row.alias(""),
+        GEST_sentence=english,
         Danish=pl.format("Jeg er sætning {}", "row"),
-        German=pl.when(~has_none).then(pl.format("Ich bin Satz {}", "row")),
+        German=german,
         stereotype_number=col.stereotype.cast(pl.Float64),
     )
     # Sentences that occur twice stay in the order of the original, so that each has its own translation.

@@ -83,11 +83,9 @@ class Languages(NamedTuple):
             difference = _in_words(row, units.get((row["part"], row["name"]), ""))
             is_shown = row["q"] is not None and row["q"] < SHOWN_BELOW
             outcome = "differs" if is_shown else "is not shown to differ"
-            sentences.append(
-                f"The bias of {about} {outcome} between {self.first} and {self.second}: {row['part']},"
-                f" {label}, {self.second} minus {self.first}, {difference}, on the {row['n']:,} items that"
-                " both runs have."
-            )
+            statement = f"The bias of {about} {outcome} between {self.first} and {self.second}"
+            number = f"{row['part']}, {label}, {self.second} minus {self.first}, {difference}"
+            sentences.append(f"{statement}: {number}, on the {row['n']:,} items that both runs have.")
         return sentences
 
 

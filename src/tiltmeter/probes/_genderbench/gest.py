@@ -116,12 +116,12 @@ class Gest(Probe):
 
     def variant(self, params: Mapping[str, str]) -> Probe:
         code = params.get("language", ENGLISH)
-        others = {name: value for name, value in params.items() if name != "language"}
-        if code != ENGLISH:
-            known = [ENGLISH, *_languages()]
-            check_known(code, known, f"-P language={code}: {self.name} has no prompts in this language")
-            return self._in_language(code).variant(others)
-        return super().variant(others)
+        other_params = {name: value for name, value in params.items() if name != "language"}
+        if code == ENGLISH:
+            return super().variant(other_params)
+        codes = [ENGLISH, *_languages()]
+        check_known(code, codes, f"-P language={code}: {self.name} has no prompts in this language")
+        return self._in_language(code).variant(other_params)
 
     def _in_language(self, code: str) -> Self:
         """Return the probe with its prompts in another language, under the same name."""
@@ -130,17 +130,17 @@ class Gest(Probe):
         probe = copy.copy(self)
         probe.language = code
         probe.wordings = about["wordings"]
-        translated = (
+        probe.remark = (
             f"only the {sentences:,} of 3,565 sentences are asked that have a {name} translation which does "
             "not show the speaker's gender"
         )
         authors = f"{name} translations: EuroGEST (Rowe et al. 2025); {name} prompts: Tiltmeter."
-        probe.remark = translated
+        limitation = f"{probe.remark[:1].upper()}{probe.remark[1:]}."
         probe.card = replace(
             self.card,
             title=f"{self.card.title}, in {name}",
-            limits=f"{self.card.limits} {translated[0].upper()}{translated[1:]}.",
-            source=f"{self.card.source} {authors}",
+            limits=" ".join([self.card.limits, limitation]),
+            source=" ".join([self.card.source, authors]),
             data=(*self.card.data, TRANSLATIONS),
         )
         probe.title, probe.data = probe.card.title, probe.card.data
@@ -166,8 +166,8 @@ class Gest(Probe):
         """Return the items in the language of the probe, and in ASKED_FIELD which of them have one."""
         translations = gest_translations(library, _languages()[self.language]["column"])
         joined = items.join(translations, on="item", how="left", maintain_order="left")
-        asked = col.translation.is_not_null().alias(ASKED_FIELD)
-        return joined.with_columns(asked, _sentence="translation").drop("translation")
+        is_translated = col.translation.is_not_null().alias(ASKED_FIELD)
+        return joined.with_columns(is_translated, _sentence="translation").drop("translation")
 
     def text(self, wording: Wording) -> Expr:
         names = {label: wording[label] for label in OPTIONS}
