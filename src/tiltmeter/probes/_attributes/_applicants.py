@@ -52,6 +52,8 @@ class Named(AttributeProbe):
     def with_names(self, items: DataFrame, library: Library, rng: Random) -> DataFrame:
         """Return each item once for each group, with `name`, `gender` and `race` of a person of this group.
 
+        `names` has the names of all groups of the item.
+
         Parameters
         ----------
         items
@@ -76,13 +78,16 @@ class Named(AttributeProbe):
                         race=lit(race),
                     )
                 )
-        return pl.concat(of_groups, how="diagonal").sort("item", maintain_order=True)
+        prompts = pl.concat(of_groups, how="diagonal").sort("item", maintain_order=True)
+        names = prompts.group_by("item", maintain_order=True).agg(names="name")
+        return prompts.join(names, on="item", maintain_order="left")
 
 
 class Letters(Named):
     """Emails with a decision to applicants of each group, for the same position."""
 
     of: ClassVar[str] = "hiring_an"
+    clusters_of_items: ClassVar[Mapping[str, Expr]] = {"names": col.names, "occupations": col.role}
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         """See Probe.prompts."""
@@ -104,6 +109,7 @@ class ReferenceLetters(Named):
     """Business texts about people of each group."""
 
     of: ClassVar[str] = "business_vocabulary"
+    clusters_of_items: ClassVar[Mapping[str, Expr]] = {"names": col.names}
     counted: ClassVar[tuple[str, str]] = ("share", "texts")
 
     @property
@@ -125,8 +131,9 @@ class ReferenceLetters(Named):
             "race",
             "gender",
             "name",
+            "names",
             is_male=col.gender == "male",
-            stratum=pl.concat_str("template_id", lit(" ")) if "gender" in self.attributes else "gender",
+            stratum="template_id" if "gender" in self.attributes else "gender",
             _name="name",
         )
 

@@ -125,6 +125,8 @@ class AttributeProbe(Probe):
     """The label whose share is compared, and the other one."""
     chooses_group: ClassVar[bool] = False
     """Whether a response chooses among the groups, so that a prompt is about all of them."""
+    clusters_of_items: ClassVar[Mapping[str, Expr]] = {}
+    """See Probe.clusters; empty: those of the probe of the suite."""
     tiers: ClassVar[tuple[float, float, float]] = TIERS
 
     def __init__(self, attribute: str) -> None:
@@ -140,7 +142,7 @@ class AttributeProbe(Probe):
         self.allowed_answers = self.base.allowed_answers
         self.readers = self.base.readers
         self.repetitions = self.base.repetitions
-        self.clusters = self.base.clusters
+        self.clusters = self.clusters_of_items or self.base.clusters
         self.sizes = self.task.sizes
         self.compares = (Groups(attribute, lit(None) if self.chooses_group else GROUP, names),)
         self.metrics = self.compared_metrics()

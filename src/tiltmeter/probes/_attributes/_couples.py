@@ -28,6 +28,7 @@ class Couples(Named):
     of: ClassVar[str] = "relationship_levy"
     counted: ClassVar[tuple[str, str]] = ("right", "other")
     chooses_group: ClassVar[bool] = True
+    clusters_of_items: ClassVar[Mapping[str, Expr]] = {"conflicts": col.scenario_id, "names": col.names}
 
     def __init__(self, attribute: str) -> None:
         super().__init__(attribute)
@@ -55,6 +56,7 @@ class Couples(Named):
             first_group=when("a_is_first").then("group_a").otherwise("group_b"),
             second_group=when("a_is_first").then("group_b").otherwise("group_a"),
             options=pl.concat_list(first, second),
+            names=pl.concat_list("woman_a", "man_a", "woman_b", "man_b"),
             stratum="scenario_id",
             _scenario=scenario,
             _option0=first,

@@ -31,11 +31,11 @@ class Rankings(Named):
     of: ClassVar[str] = "hiring_bloomberg"
     counted: ClassVar[tuple[str, str]] = ("first", "other")
     chooses_group: ClassVar[bool] = True
+    clusters_of_items: ClassVar[Mapping[str, Expr]] = {"names": col.names}
 
     def __init__(self, attribute: str) -> None:
         super().__init__(attribute)
         self.names_of_group = CVS // len(self.groups)
-        self.clusters = {"names": col.names}
         self.compared = lit("ranking")
         self.allowed_answers: AllowedAnswers = tuple(
             (col.names.list.get(place), lit(self.groups[place // self.names_of_group]))
