@@ -190,6 +190,7 @@ def make_plan(
         costs=_costs(resolved, longest_of, parts, question_tokens, prices),
         design=pl.concat(prompts, how="diagonal") if prompts else DataFrame(),
         warnings=[
+            *remarks([of_part.part for of_part in planned]),
             *limit_warnings(resolved, _calls(parts)),
             *_warnings(metrics, parts, resolved, library),
             *_size_warnings(planned),
@@ -579,6 +580,11 @@ def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
     if few.len():
         sentence += f"; undecided more often than in 20% of studies: {_first_of(few.to_list())}"
     return sentence
+
+
+def remarks(parts: Iterable[Part]) -> list[str]:
+    """Return the remarks of parts about their prompts."""
+    return [f"{part.title}: {part.remark}" for part in parts if part.remark]
 
 
 def limit_warnings(resolved: Resolved, calls: int) -> list[str]:
