@@ -77,7 +77,7 @@ Source: TypeAlias = PackageSource | HubSource | UrlSource
 class Entry(_Record):
     """One external file. `restricted` is None if the stated licence permits free use.
 
-    Its content has a SHA-256 and a size in bytes. A file that nobody could read when it was listed has the id
+    Its content has a SHA-256 and a size in bytes. A file that could not be read when it was listed has the id
     of its Git blob instead, as the repository names it at a commit, and perhaps no size.
     """
 

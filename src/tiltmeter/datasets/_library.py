@@ -165,7 +165,8 @@ class Library:
     def path(self, name: str) -> Path:
         """Return the path of a verified local copy of `name`, downloading it if necessary.
 
-        A copy in a user's folder may be compressed; its name then ends in ".gz". Each library verifies the size and checksum of a file only once.
+        A copy in a user's folder may be compressed; its name then ends in ".gz". Each library verifies the
+        size and checksum of a file only once.
 
         Raises
         ------

