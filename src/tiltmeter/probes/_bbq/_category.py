@@ -245,8 +245,8 @@ class BbqCategory(Probe):
         """See Probe.formulas."""
         answers = Answers.of(s)
         if isinstance(self.definition, BbqDefinition):
-            values = values_of(FORMULAS[self.definition.name], answers)
-            return {f"score_{condition}": value for condition, value in values.items()}
+            formula = FORMULAS[self.definition.name]
+            return {formula.metric_of(cell): value for cell, value in values_of(formula, answers).items()}
         with_it, against_it = answers.going_with, answers.going_against
         over_caution = stats.ratio(s[f"all_{DISAMBIGUATED}_unknown"], s[f"all_{DISAMBIGUATED}_read"])
         return {
@@ -361,7 +361,7 @@ def _metrics_of(formula: Formula) -> tuple[Metric, ...]:
         metric = Metric if formula.is_share else difference
         metrics.append(
             metric(
-                f"score_{condition}",
+                formula.metric_of(condition),
                 f"Score of {formula.title} for {condition} texts: {formula.about}.",
                 label=f"{formula.title}, {condition} texts",
                 key=True,

@@ -139,8 +139,17 @@ class Formula(NamedTuple):
     ambiguous: Callable[[Answers], Floats]
     disambiguated: Callable[[Answers], Floats] | None
     """None if it has no value for disambiguated contexts."""
-    is_share: bool = False
-    """Whether its values are from 0 to 1, and no bias has no value."""
+    metric: str = "bias"
+    """Beginning of the names of its metrics. Those of a bias score are the names of the default definition."""
+
+    @property
+    def is_share(self) -> bool:
+        """Whether its values are from 0 to 1, and none of them means no bias."""
+        return self.metric != "bias"
+
+    def metric_of(self, condition: str) -> str:
+        """Return the name of the metric for a condition."""
+        return f"{self.metric}_{condition}"
 
 
 def _where(condition: Floats, value: float, otherwise: Floats) -> Floats:
@@ -201,14 +210,14 @@ FORMULAS: Final[Mapping[str, Formula]] = {
         "0; larger is better",
         _bias_adjusted,
         None,
-        is_share=True,
+        metric="bias_adjusted_accuracy",
     ),
     "accuracy": Formula(
         "accuracy",
         "share of correct answers to all questions; larger is better",
         lambda answers: answers.accuracy_ambiguous,
         lambda answers: answers.accuracy_disambiguated,
-        is_share=True,
+        metric="accuracy",
     ),
 }
 """The formulas by the names of their definitions, that of the paper first."""

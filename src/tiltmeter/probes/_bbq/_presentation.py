@@ -10,9 +10,9 @@ import polars as pl
 from polars import DataFrame, col
 
 from tiltmeter._quantities import interval, quantity
-from tiltmeter.blocks import Block, Column, Headline, Table
+from tiltmeter.blocks import Block, Column, Headline, Table, named_model
 from tiltmeter.probes._bbq._category import FORMULA_SCORES
-from tiltmeter.probes._bbq._formulas import FORMULAS
+from tiltmeter.probes._bbq._formulas import FORMULAS, Formula
 from tiltmeter.probes._headlines import Row, plural
 from tiltmeter.probes._presentation import present as present_probes
 from tiltmeter.schema import SHOWN_BELOW, conform
@@ -83,9 +83,10 @@ def tables_of(view: ReportView) -> Mapping[str, MethodTable]:
 
 def _headline(block: Headline, findings: DataFrame, titles: Mapping[str, str]) -> Headline:
     """Return the headline with what lowers the accuracy, or with the scores of another project's formula."""
-    of_formula = findings.filter("key", col.metric.str.starts_with("score_"), col.estimate.is_not_null())
-    if not of_formula.is_empty():
-        return _headline_of_formula(block, of_formula, titles)
+    definition = findings["definition"][0].partition("@")[0]
+    if definition in FORMULAS:
+        scores = findings.filter("key", col.estimate.is_not_null())
+        return block if scores.is_empty() else _headline_of_formula(block, FORMULAS[definition], scores)
     cautious = _cautious(findings)
     if cautious.is_empty():
         return block
@@ -127,15 +128,11 @@ def _caution_in_words(row: Row, titles: Mapping[str, str]) -> str:
     )
 
 
-def _headline_of_formula(block: Headline, scores: DataFrame, titles: Mapping[str, str]) -> Headline:
-    """Return the headline with the scores of a formula that has no tiers."""
-    several = scores["part"].n_unique() > 1
-    if several:
-        means = scores.group_by("label", maintain_order=True).agg(pl.col("estimate").mean())
-        values = [f"{label} {value:.3f}" for label, value in means.rows()]
-        text = f"{block.model}: mean of {scores['part'].n_unique()} categories: {'; '.join(values)}"
-    else:
-        labelled = scores.select("label", "estimate").rows()
-        values = [f"{label} {value:.3f}" for label, value in labelled]
-        text = f"{block.model}: {'; '.join(values)}"
-    return replace(block, text=text)
+def _headline_of_formula(block: Headline, formula: Formula, scores: DataFrame) -> Headline:
+    """Return the headline with the scores of a formula that has no tiers; their means over categories."""
+    parts = scores["part"].n_unique()
+    means = scores.group_by("metric", maintain_order=True).agg(pl.col("estimate").mean()).sort("metric")
+    values = [f"{score:.3f} for {metric.rpartition('_')[2]} texts" for metric, score in means.rows()]
+    of_parts = f", means of {parts} categories" if parts > 1 else ""
+    sentence = f"{named_model(block.model)}: {formula.title} {' and '.join(values)}{of_parts}"
+    return replace(block, text=sentence)
