@@ -14,7 +14,7 @@ DEFINITIONS: Final = Registry(
     {
         "probes/default": "tiltmeter.probes._definitions:DEFAULT",
         "probes/genderbench": "tiltmeter.probes._definitions:GENDERBENCH",
-        "bbq/default": "tiltmeter.probes._definitions:DEFAULT",
+        "bbq/default": "tiltmeter.probes._bbq._definitions:BBQ",
         "bbq/bbq-r": "tiltmeter.probes._bbq._definitions:BBQ_R",
         "bbq/helm": "tiltmeter.probes._bbq._definitions:HELM",
         "bbq/lm-eval": "tiltmeter.probes._bbq._definitions:LM_EVAL",

@@ -25,7 +25,6 @@ from tiltmeter.probes._bbq._categories import (
     Category,
     questions,
 )
-from tiltmeter.probes._bbq._definitions import BbqDefinition
 from tiltmeter.probes._bbq._formulas import FORMULAS, Answers, Formula, counted, totals_of, values_of
 from tiltmeter.probes._constrained import LETTER, allow
 from tiltmeter.probes._contract import Card, Dials, Odds
@@ -199,7 +198,7 @@ class BbqCategory(Probe):
     def under(self, definition: ProbeDefinition) -> Self:
         """See ProbeContract.under: the formula of another project replaces the metrics."""
         bound = super().under(definition)
-        if isinstance(definition, BbqDefinition):
+        if definition.name in FORMULAS:
             bound.metrics = _metrics_of(FORMULAS[definition.name])
         return bound
 
@@ -244,7 +243,7 @@ class BbqCategory(Probe):
     def formulas(self, s: Sums) -> Values:
         """See Probe.formulas."""
         answers = Answers.of(s)
-        if isinstance(self.definition, BbqDefinition):
+        if self.definition.name in FORMULAS:
             formula = FORMULAS[self.definition.name]
             return {formula.metric_of(cell): value for cell, value in values_of(formula, answers).items()}
         with_it, against_it = answers.going_with, answers.going_against

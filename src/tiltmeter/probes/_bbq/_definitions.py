@@ -1,4 +1,4 @@
-"""The definitions of the study `bbq` beside the default: the formulas of other projects."""
+"""The definitions of the study `bbq`: the default one, and the formulas of other projects."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from tiltmeter.probes._definitions import DEFAULT, ProbeDefinition
 
 @dataclass(frozen=True, slots=True)
 class BbqDefinition(ProbeDefinition):
-    """The formula of another project. Answers are read, and intervals computed, as in the default definition.
+    """A definition of the metrics of BBQ.
 
-    The name is a key of `FORMULAS`.
+    Answers are read, and intervals computed, as in the default definition of the probes. The name is
+    "default", or a key of `FORMULAS`.
     """
 
 
-def _of_formula(name: str) -> BbqDefinition:
-    """Return the definition of a formula."""
+def _named(name: str) -> BbqDefinition:
+    """Return the definition of this name."""
     fields = {field.name: getattr(DEFAULT, field.name) for field in dataclasses.fields(ProbeDefinition)}
     return BbqDefinition(**{**fields, "name": name, "version": 1})
 
 
-BBQ_R: Final = _of_formula("bbq-r")
-HELM: Final = _of_formula("helm")
-LM_EVAL: Final = _of_formula("lm-eval")
-ESBBQ: Final = _of_formula("esbbq")
-EUROEVAL: Final = _of_formula("euroeval")
-ACCURACY: Final = _of_formula("accuracy")
+BBQ: Final = _named("default")
+BBQ_R: Final = _named("bbq-r")
+HELM: Final = _named("helm")
+LM_EVAL: Final = _named("lm-eval")
+ESBBQ: Final = _named("esbbq")
+EUROEVAL: Final = _named("euroeval")
+ACCURACY: Final = _named("accuracy")

@@ -140,7 +140,7 @@ class Formula(NamedTuple):
     disambiguated: Callable[[Answers], Floats] | None
     """None if it has no value for disambiguated contexts."""
     metric: str = "bias"
-    """Beginning of the names of its metrics. Those of a bias score are the names of the default definition."""
+    """Beginning of the names of its metrics; a bias score has the names of the default definition."""
 
     @property
     def is_share(self) -> bool:

@@ -87,7 +87,7 @@ def _headline(block: Headline, findings: DataFrame, titles: Mapping[str, str]) -
     if definition in FORMULAS:
         scores = findings.filter("key", col.estimate.is_not_null())
         return block if scores.is_empty() else _headline_of_formula(block, FORMULAS[definition], scores)
-    cautious = _cautious(findings)
+    cautious = cautious_categories(findings)
     if cautious.is_empty():
         return block
     parts = findings["part"].n_unique()
@@ -100,7 +100,7 @@ def _headline(block: Headline, findings: DataFrame, titles: Mapping[str, str]) -
     )
 
 
-def _cautious(findings: DataFrame) -> DataFrame:
+def cautious_categories(findings: DataFrame) -> DataFrame:
     """Return the categories where “unknown” costs more accuracy than wrong persons, with their shares.
 
     Where “unknown” is shown to be one-sided, it is bias itself, and the category is left out.
@@ -120,7 +120,7 @@ def _caution_in_words(row: Row, titles: Mapping[str, str]) -> str:
     """Return the shares of “unknown” and of wrong persons in a category, with their difference."""
     size = quantity(row["estimate"], row["low"], row["high"], row["unit"])
     ends = f"{100 * row['level']:g}% interval {interval(row['low'], row['high'], row['unit'])}"
-    wrong = row["unknown"] - row["estimate"]
+    wrong = max(row["unknown"] - row["estimate"], 0.0)
     title = titles.get(row["part"], row["part"])
     return (
         f"“{title}”, where the text gives the answer: {row['unknown']:.0%} of the answers are “unknown”, and "
