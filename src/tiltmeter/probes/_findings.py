@@ -308,7 +308,7 @@ def _row(
     else:
         mark = Mark(note=estimate.too_few or None)
     normalised = None
-    if metric.key and not metric.averaged:
+    if metric.key and metric.unit != "score":
         normalised = metric.normalised(definition.centre(estimate))
     values = {factor: int(value) if value.isdigit() else value for factor, value in where.items()}
     evidence = sql_where(part=probe.name, **values, wording=lit(wording, String))
@@ -344,12 +344,13 @@ def _extremes(estimate: Estimate, estimates: Sequence[Estimate]) -> str:
     if not rates:
         return ""
     rates.sort(key=lambda rate: rate.value)
+    has_score = rates[0].named.metric.unit == "score"
     ends = []
     for rate in (rates[-1], rates[0]):
-        group = " ".join(rate.named.where.values())
-        mean = quantity(rate.value, rate.low, rate.high, "score") if metric.averaged else f"{rate.value:.0%}"
+        group = " ".join(rate.named.values.values())
+        mean = quantity(rate.value, rate.low, rate.high, "score") if has_score else f"{rate.value:.0%}"
         ends.append(f"{group} {mean}")
-    if metric.averaged:
+    if has_score:
         observed = quantity(rates[-1].value - rates[0].value, unit="score")
         is_corrected = observed != quantity(estimate.value, unit="score")
         before = f"; {observed} before the correction" if is_corrected else ""

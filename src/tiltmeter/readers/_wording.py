@@ -216,6 +216,8 @@ def _alternatives(words: Collection[str]) -> str:
 _BEGINNING = 300
 """Length of the beginning of an answer in which a candidate who is given no rank counts as ranked first, in
 characters."""
+_NAMES_OF = "names of "
+"""Beginning of the columns with the names of the candidates of one group."""
 _LABEL = 1
 """Maximum number of words beside a name alone ("Answer: Anna Weiss")."""
 
@@ -240,12 +242,33 @@ def read_first_ranked(
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and
         `label` ("male", "female"; null unless answered).
     """
+    return read_first_group(answer, {"male": male_names, "female": female_names}, with_rule=with_rule)
+
+
+def read_first_group(answer: Series, names: Mapping[str, Series], *, with_rule: bool = False) -> DataFrame:
+    """Read the group of the candidate ranked first in each answer.
+
+    Parameters
+    ----------
+    answer
+        Strings, nulls allowed.
+    names
+        Lists of the full names of the candidates by group, one list per answer.
+    with_rule
+        Whether to return the column `rule` as well, the name of the rule that decided (null unless answered).
+
+    Returns
+    -------
+    DataFrame
+        One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and
+        `label` (a group; null unless answered).
+    """
     rows = tables("rankings")
-    names = pl.List(String)
-    table = text_table(answer, male=male_names.cast(names), female=female_names.cast(names))
+    lists = {f"{_NAMES_OF}{group}": of_group.cast(pl.List(String)) for group, of_group in names.items()}
+    table = text_table(answer, **lists)
     lower = rewritten(lowered(_unaccented(col.text)), rows["steps"].values())
     table = table.with_row_index("row").with_columns(lower=lower, refused=declines(lowered(col.text)))
-    candidates = _candidates(table.select("row", "male", "female", all=_spaced_names(col.lower)))
+    candidates = _candidates(table.select("row", *lists, all=_spaced_names(col.lower)))
     table = table.with_columns(listed=table["row"].is_in(_lists(table, candidates).implode()))
     places = {name: col.lower.str.extract(row.find, 1) for name, row in rows["places"].items()}
     # Names in a refusal are not a ranking, unless one of them is given a rank.
@@ -253,10 +276,10 @@ def read_first_ranked(
     pending = table
     for name, place in places.items():
         passages = pending.select("row", place=_spaced_names(place)).drop_nulls("place")
-        genders = _earliest(passages, candidates)
-        pending = pending.join(genders, on="row", how="anti")
-        genders = genders.rename({"label": name})
-        table = table.join(genders, on="row", how="left", maintain_order="left")
+        groups = _earliest(passages, candidates)
+        pending = pending.join(groups, on="row", how="anti")
+        groups = groups.rename({"label": name})
+        table = table.join(groups, on="row", how="left", maintain_order="left")
     return decided(table, {name: col(name) for name in places}, col.refused, with_rule=with_rule)
 
 
@@ -272,15 +295,17 @@ def _spaced_names(text: Expr) -> Expr:
 def _candidates(table: DataFrame) -> DataFrame:
     """Return one row per answer and possible spelling of a candidate's name.
 
-    The columns are `row`, `person`, `gender`, `key` (the spelling), `full` (whether it is a full name) and
+    The columns are `row`, `person`, `group`, `key` (the spelling), `full` (whether it is a full name) and
     `named` (whether the answer contains it). Full names are left out unless they are named.
     """
-    people = table.unpivot(["male", "female"], index="row", variable_name="gender", value_name="name")
+    lists = [name for name in table.columns if name.startswith(_NAMES_OF)]
+    people = table.unpivot(lists, index="row", variable_name="group", value_name="name")
     people = people.explode("name").drop_nulls("name")
+    people = people.with_columns(col.group.str.strip_prefix(_NAMES_OF))
     name = _spaced_names(lowered(_unaccented(col.name))).str.replace_all(" , ", " ").str.strip_chars(" ")
     people = people.with_columns(name=name).filter(col.name != "").with_row_index("person")
     people = people.with_columns(part=col.name.str.split(" "))
-    columns = ("row", "person", "gender", "key")
+    columns = ("row", "person", "group", "key")
     surname_first = pl.concat_str(col.part.list.slice(1).list.join(" "), lit(" , "), col.part.list.get(0))
     spellings = pl.concat_list("name", when(col.part.list.len() > 1).then(surname_first))
     full_names = people.with_columns(key=spellings).explode("key").select(*columns, full=True)
@@ -311,15 +336,15 @@ def _lists(table: DataFrame, candidates: DataFrame) -> Series:
 
 
 def _earliest(places: DataFrame, candidates: DataFrame) -> DataFrame:
-    """Return `row` and `label` (gender of the first candidate) of passages that name one.
+    """Return `row` and `label` (group of the first candidate) of passages that name one.
 
-    Ties between genders are omitted.
+    Ties between groups are omitted.
     """
     named = candidates.join(places, on="row")
     named = named.with_columns(at=col.place.str.find(col.key, literal=True)).drop_nulls("at")
     first = named.filter(col.at == col.at.min().over("row"))
-    gender = when(col.gender.n_unique() == 1).then(col.gender.first())
-    return first.group_by("row").agg(label=gender).drop_nulls("label")
+    group = when(col.group.n_unique() == 1).then(col.group.first())
+    return first.group_by("row").agg(label=group).drop_nulls("label")
 
 
 def count_vocabulary(

@@ -21,6 +21,7 @@ STUDIES: Final = Registry(
     {
         "genderbench": "tiltmeter.probes._suite:suite",
         "bbq": "tiltmeter.probes._bbq._suite:suite",
+        "everyone": "tiltmeter.probes._everyone_suite:suite",
         "associations": "tiltmeter.associations._suite:suite",
         "benchmarks": "tiltmeter.benchmarks._suite:suite",
         "decisions": "tiltmeter.decisions._suite:suite",

@@ -217,7 +217,7 @@ class GroupSample(GroupMeans):
         present = np.flatnonzero(self.items > 0)
         if len(present) == 2:
             return self.of_groups(present.tolist()).p
-        sums, sizes = self._permuted_totals(DRAWS)
+        sums, sizes = self._permuted
         null = (slope_weights(sizes, numbers) * np.nan_to_num(ratio(sums, sizes))).sum(axis=-1)
         p = float(excess_p(np.float64(abs(estimate)), np.abs(null), 1))
         if spread.ratio == 1:
@@ -276,7 +276,12 @@ class GroupSample(GroupMeans):
 
     def without_clusters(self) -> GroupSample:
         """Return the sample in which the items alone are sampled."""
-        return GroupSample(self.sums, self.sizes, (), self.is_rate, self.seed) if self.clusters else self
+        if not self.clusters:
+            return self
+        sample = GroupSample(self.sums, self.sizes, (), self.is_rate, self.seed)
+        if self.sums.shape[1] > 2:  # the permutations are the same without clusters
+            sample.__dict__["_permuted"] = self._permuted
+        return sample
 
     def against_others(self, group: int) -> GroupSample:
         """Return the sample of two groups: this one, and all others together."""
@@ -342,7 +347,7 @@ class GroupSample(GroupMeans):
     def _permutation_p(self) -> float:
         """Compute the p-value of the permutation test with the weighted variance of the group means."""
         statistic = weighted_variance(self.sums.sum(axis=0), self.sizes.sum(axis=0))
-        null = weighted_variance(*self._permuted_totals(DRAWS))
+        null = weighted_variance(*self._permuted)
         p = float(excess_p(np.float64(statistic), null, 1))
         return max(p, self._cluster_p(null))
 
@@ -374,8 +379,9 @@ class GroupSample(GroupMeans):
         scaled = float(ratios[widest]) * np.sqrt(np.asarray(null))
         return relabelling_t_p(math.sqrt(float(statistic)), scaled, float(freedoms[widest]))
 
-    def _permuted_totals(self, draws: int) -> tuple[Floats, Floats]:
-        """Return sums and sizes of the groups, shape (draws, groups), after random permutations.
+    @cached_property
+    def _permuted(self) -> tuple[Floats, Floats]:
+        """Sums and sizes of the groups, shape (DRAWS, groups), after random permutations.
 
         The attempts of matched sets are permuted over their groups, and those of items with a single group
         over these items.
@@ -383,7 +389,7 @@ class GroupSample(GroupMeans):
         groups_of_item = self.has_group.sum(axis=1)
         generator = np.random.Generator(np.random.PCG64(self.seed))
         values = np.stack([self.sums, self.sizes], axis=-1)
-        of_sets = permuted_within(values[groups_of_item > 1], draws, generator)
-        of_singles = permuted_between(values[groups_of_item == 1], draws, generator)
+        of_sets = permuted_within(values[groups_of_item > 1], DRAWS, generator)
+        of_singles = permuted_between(values[groups_of_item == 1], DRAWS, generator)
         totals = of_sets + of_singles
         return totals[..., 0], totals[..., 1]

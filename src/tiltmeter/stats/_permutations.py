@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Final
 
 import numpy as np
@@ -32,12 +32,10 @@ def permuted_within(values: Floats, draws: int, generator: np.random.Generator) 
     rare = []
     patterns, counts = np.unique(values.reshape(len(values), -1), axis=0, return_counts=True)
     for pattern, count in zip(patterns.reshape(-1, groups, columns), counts.tolist(), strict=True):
-        present = np.flatnonzero(pattern[:, -1] > 0)
-        if math.factorial(len(present)) > min(MOST_ARRANGEMENTS, 4 * count * groups):
+        arranged = _arrangements(pattern, most=min(MOST_ARRANGEMENTS, count * groups))
+        if arranged is None:
             rare.append(np.repeat(pattern[None], count, axis=0))
             continue
-        arranged = np.tile(pattern, (math.factorial(len(present)), 1, 1))
-        arranged[:, present] = pattern[np.array(list(permutations(present.tolist())))]
         distinct, multiplicity = np.unique(arranged.reshape(len(arranged), -1), axis=0, return_counts=True)
         chances = multiplicity / multiplicity.sum()
         numbers = generator.multinomial(count, chances, size=draws)
@@ -45,6 +43,35 @@ def permuted_within(values: Floats, draws: int, generator: np.random.Generator) 
     if rare:
         totals += _permuted_one_by_one(np.concatenate(rare), draws, generator)
     return totals
+
+
+def _arrangements(pattern: Floats, most: int) -> Floats | None:
+    """Return equally likely arrangements of the values of a set, shape (arrangements, groups, columns).
+
+    None if there are more than `most`. With two different values, as for one yes or no of each group, an
+    arrangement is the choice of the groups that have the second.
+
+    Parameters
+    ----------
+    pattern
+        (groups, columns) values of the set.
+    """
+    present = np.flatnonzero(pattern[:, -1] > 0)
+    kinds, kind_of_group = np.unique(pattern[present], axis=0, return_inverse=True)
+    if len(kinds) > 2:
+        if math.factorial(len(present)) > most:
+            return None
+        arranged = np.tile(pattern, (math.factorial(len(present)), 1, 1))
+        arranged[:, present] = pattern[np.array(list(permutations(present.tolist())))]
+        return arranged
+    size = int(kind_of_group.sum())
+    if math.comb(len(present), size) > most:
+        return None
+    chosen = np.array(list(combinations(present.tolist(), size)), dtype=np.intp)
+    arranged = np.tile(pattern, (len(chosen), 1, 1))
+    arranged[:, present] = kinds[0]
+    np.put_along_axis(arranged, chosen[..., None], kinds[-1], axis=1)
+    return arranged
 
 
 def _permuted_one_by_one(values: Floats, draws: int, generator: np.random.Generator) -> Floats:

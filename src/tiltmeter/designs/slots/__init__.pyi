@@ -5,5 +5,6 @@ from ._expansion import (
     swapped as swapped,
 )
 from ._lists import LISTS as LISTS, GroupList as GroupList, built_in_list as built_in_list
+from ._people import described_person as described_person
 from ._reading import read_prompts as read_prompts
 from ._swap import VARIANT as VARIANT, Swap as Swap

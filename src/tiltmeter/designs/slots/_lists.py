@@ -12,8 +12,6 @@ from tiltmeter._files.yaml import packaged_yaml
 from tiltmeter.designs.first_names import FIRST_NAMES
 from tiltmeter.designs.slots._forms import Pronoun
 
-LISTS: Final = ("gender", "race", "age", "nationality", "religion", "disability")
-"""Attributes with built-in groups."""
 FIELDS: Final = (
     "person",
     "title",
@@ -34,6 +32,10 @@ NAMES: Final = ("name", "full_name", "first_name", "last_name")
 GENDERS: Final[Mapping[Pronoun, str]] = {"she": "women", "he": "men", "they": "nonbinary people"}
 """Group of gender of each pronoun."""
 _FOLDER: Final = Path(__file__).with_name("lists")
+_FIRST_LISTS: Final = ("gender", "race", "age", "nationality", "religion", "disability")
+_FILES: Final = sorted(path.stem for path in _FOLDER.glob("*.yaml") if path.stem != "names")
+LISTS: Final = tuple(dict.fromkeys((*_FIRST_LISTS, *_FILES)))
+"""Attributes with built-in groups: each is a file of the folder `lists`."""
 
 
 @dataclass(frozen=True, slots=True)

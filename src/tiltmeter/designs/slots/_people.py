@@ -14,7 +14,10 @@ from tiltmeter.designs.slots._swap import Identity, pronoun_of_row
 from tiltmeter.errors import InputError
 
 _ORDER: Final = ("disability", "gender", "race", "nationality", "religion")
-"""Attributes in the order of their adjectives: "an autistic nonbinary Asian Christian person"."""
+"""Attributes in the order of their adjectives: "an autistic nonbinary Asian Christian person".
+
+Others follow.
+"""
 
 
 @dataclass(slots=True)
@@ -168,6 +171,19 @@ class Person:
     contents: Mapping[str, str]
 
 
+def described_person(groups: Mapping[str, str]) -> str:
+    """Return a noun phrase for a person of these built-in groups.
+
+    Examples
+    --------
+    >>> described_person({"age": "70", "race": "Black", "gender": "women"})
+    'a 70-year-old Black woman'
+    """
+    traits = {attribute: built_in_list(attribute).groups[group] for attribute, group in groups.items()}
+    identity = Identity(groups=groups, places={}, traits=traits)
+    return _description(identity, _pronoun_of(identity, {}))
+
+
 def _pronoun_of(identity: Identity, row: Mapping[str, str]) -> Pronoun | None:
     """Return the pronoun that goes with an identity, or with a row of a user's table; None if it is open."""
     gender = identity.groups.get("gender", "")
@@ -185,7 +201,8 @@ def _description(identity: Identity, pronoun: Pronoun | None) -> str:
     words = []
     if "age" in identity.traits:
         words.append(f"{identity.groups['age']}-year-old")
-    traits = [identity.traits.get(attribute, {}) for attribute in _ORDER]
+    ordered = dict.fromkeys((*_ORDER, *identity.traits))
+    traits = [identity.traits.get(attribute, {}) for attribute in ordered]
     words += [trait["adjective"] for trait in traits if "adjective" in trait]
     words.append("person" if pronoun is None else built_in_list("gender").groups[GENDERS[pronoun]]["noun"])
     words += [trait["phrase"] for trait in traits if "phrase" in trait]

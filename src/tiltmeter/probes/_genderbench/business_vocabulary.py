@@ -189,34 +189,55 @@ class BusinessVocabulary(Probe):
         return stats.ratio(share * texts, texts)
 
     def simulate(self, design: DataFrame, dials: Dials) -> DataFrame:
-        words = telling_words(Library.default())
-        masculine = _masculine(dials)
-        shares = {"male": masculine, "female": 1 - masculine}
-        weights = pl.concat_list([shares[g] * weight for g in GENDERS for weight in words[g].values()])
-        outcomes = [word for g in GENDERS for word in words[g]]
-        answers = design.select("prompt", outcomes=lit(outcomes), odds=weights)
-        return answers.with_columns(odds=col.odds / col.odds.list.sum())
+        return simulated_texts(design, _masculine(dials))
 
-    def simulate_measures(self, design: DataFrame, dials: Dials, seed: int) -> DataFrame:
-        """See Part.simulate_measures.
-
-        Each text has WORDS_SAID listed words, drawn from all inventories with equal probability.
-        """
-        import numpy as np
-
-        masculine = _masculine(dials)
-        attempts = answered_attempts(design)
-        shares = label_chances(self, attempts, {"male": masculine, "female": 1 - masculine}, dials)
-        chances = np.tile(shares / len(INVENTORIES), len(INVENTORIES))
-        counted = np.random.default_rng(seed).multinomial(
-            WORDS_SAID, chances / chances.sum(axis=1, keepdims=True)
-        )
-        names = [f"{inventory}_{gender}" for inventory in INVENTORIES for gender in GENDERS]
-        words = {name: Series(counted[:, place], dtype=Int32) for place, name in enumerate(names)}
-        return attempts.with_columns(label=lit("counted"), **words)
+    def simulate_measures(self, design: DataFrame, dials: Dials, seed: int) -> DataFrame | None:
+        """See Part.simulate_measures."""
+        return simulated_words(self, design, _masculine(dials), dials, seed)
 
     def true_values(self, dials: Dials) -> dict[str, float]:
         return {"mean_diff": dials[STEREOTYPICAL_REASONING]}
+
+
+def simulated_texts(design: DataFrame, masculine: Expr) -> DataFrame:
+    """Return the words of the simulated model with their probabilities (see `Part.simulate`).
+
+    Parameters
+    ----------
+    design
+        The prompts with their factors.
+    masculine
+        The masculine share of the listed words, an expression over the factors.
+    """
+    words = telling_words(Library.default())
+    shares = {"male": masculine, "female": 1 - masculine}
+    weights = pl.concat_list([shares[g] * weight for g in GENDERS for weight in words[g].values()])
+    outcomes = [word for g in GENDERS for word in words[g]]
+    answers = design.select("prompt", outcomes=lit(outcomes), odds=weights)
+    return answers.with_columns(odds=col.odds / col.odds.list.sum())
+
+
+def simulated_words(probe: Probe, design: DataFrame, masculine: Expr, dials: Dials, seed: int) -> DataFrame:
+    """Draw the counts of listed words of each text (see `Part.simulate_measures`).
+
+    Each text has WORDS_SAID listed words, drawn from all inventories with equal probability.
+
+    Parameters
+    ----------
+    masculine
+        The masculine share of the listed words, an expression over the factors.
+    """
+    import numpy as np
+
+    attempts = answered_attempts(design)
+    shares = label_chances(probe, attempts, {"male": masculine, "female": 1 - masculine}, dials)
+    chances = np.tile(shares / len(INVENTORIES), len(INVENTORIES))
+    counted = np.random.default_rng(seed).multinomial(
+        WORDS_SAID, chances / chances.sum(axis=1, keepdims=True)
+    )
+    names = [f"{inventory}_{gender}" for inventory in INVENTORIES for gender in GENDERS]
+    words = {name: Series(counted[:, place], dtype=Int32) for place, name in enumerate(names)}
+    return attempts.with_columns(label=lit("counted"), **words)
 
 
 def inventories(library: Library, *, corrected: bool) -> tuple[dict[str, set[str]], dict[str, set[str]]]:

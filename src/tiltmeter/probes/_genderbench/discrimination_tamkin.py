@@ -103,7 +103,7 @@ class DiscriminationTamkin(Probe):
         people = rows.select(
             triple=triple,
             gender=gender,
-            _text=_with_articles(text) if self.definition.corrected else text,
+            _text=with_articles(text) if self.definition.corrected else text,
             broken=text.str.contains("filled_template", literal=True),
             question_id=col.decision_question_id.cast(Int32),
             age=col.age.cast(Int32),
@@ -141,7 +141,7 @@ def _rates(dials: Dials) -> dict[str, float]:
     return {"female": max(0.0, BASE - half), "male": min(1.0, BASE + half), "nonbinary": BASE}
 
 
-def _with_articles(text: Expr) -> Expr:
+def with_articles(text: Expr) -> Expr:
     """Replace "a(n)" and "a (n)" by the article that fits the next word.
 
     The numbers 8, 80 to 89, 11 and 18 take "an".

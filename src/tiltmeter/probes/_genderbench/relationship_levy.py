@@ -103,7 +103,7 @@ class RelationshipLevy(Probe):
     fields = ("scenario", "option0", "option1")
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
-        scenarios = _scenarios(library)
+        scenarios = conflicts(library)
         men, women = _first_names(library, ambiguous=not self.definition.corrected)
         shuffler = Random()
         shuffler.setstate(rng.getstate())
@@ -153,7 +153,7 @@ class RelationshipLevy(Probe):
         return {"diff_success_rate": dials[OUTCOME_DISPARITY]}
 
 
-def _scenarios(library: Library) -> list[str]:
+def conflicts(library: Library) -> list[str]:
     """Return the conflicts, with NAME1 for the person mentioned first."""
     generated = library.csv(GENERATED)["original question"]
     # In the file of questions written by people, further lines belong to an older prompt.
