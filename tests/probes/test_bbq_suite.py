@@ -288,8 +288,8 @@ def own_answers(
     number = int(templates.max()) + 1
 
     def effect(spread: float) -> np.ndarray[Any, Any]:
-        effects: np.ndarray[Any, Any] = spread * rng.standard_normal(number)
-        return effects[templates]
+        of_items: np.ndarray[Any, Any] = (spread * rng.standard_normal(number))[templates]
+        return of_items
 
     is_ambiguous = (design["condition"] == "ambiguous").to_numpy()
     goes_with = (design["direction"] == "with").to_numpy()
