@@ -236,7 +236,7 @@ def test_the_headline_names_over_caution_only_where_it_moves_the_accuracy() -> N
     assert "% of the answers are “unknown”, and 0% name the wrong person" in detail
     for model in ("slipping", "both", "avoiding", "right"):
         assert CAUSE not in headline(run, model).text
-    assert headline(run, "avoiding").text.startswith("avoiding: bias in 1 of 3 tests")
+    assert headline(run, "avoiding").text.startswith("avoiding: critical or worse in 1 of 3 tests")
 
 
 def test_a_published_formula_has_no_marks_and_its_score_in_the_headline() -> None:

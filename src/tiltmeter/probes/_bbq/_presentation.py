@@ -13,7 +13,7 @@ from tiltmeter._quantities import interval, quantity
 from tiltmeter.blocks import Block, Column, Headline, Table, named_model
 from tiltmeter.probes._bbq._category import FORMULA_SCORES
 from tiltmeter.probes._bbq._formulas import FORMULAS, Formula
-from tiltmeter.probes._headlines import Row, plural
+from tiltmeter.probes._headlines import Row
 from tiltmeter.probes._presentation import present as present_probes
 from tiltmeter.schema import SHOWN_BELOW, conform
 from tiltmeter.study import MethodTable, ReportView
@@ -91,7 +91,7 @@ def _headline(block: Headline, findings: DataFrame, titles: Mapping[str, str]) -
     if cautious.is_empty():
         return block
     parts = findings["part"].n_unique()
-    place = f" in {cautious.height} of {plural(parts, 'categorie')}" if parts > 1 else ""
+    place = f" in {cautious.height} of {parts} categories" if parts > 1 else ""
     clause = f"over-caution, not bias, costs most of the lost accuracy{place}"
     rows = cautious.head(MOST_NAMED).rows(named=True)
     sentences = [_caution_in_words(row, titles) for row in rows]
