@@ -100,7 +100,7 @@ def read_released(path: Source, columns: str | None = None) -> DataFrame:
                 f"{path}, row {number}, column {name!r}: most values are none of the options of their"
                 " question; name the columns of predictions with -P column=NAME"
             )
-    kept = table.rows.select(
+    predictions = table.rows.select(
         ROW,
         "part",
         "context",
@@ -110,9 +110,9 @@ def read_released(path: Source, columns: str | None = None) -> DataFrame:
         example_id=numbers,
     )
     index = [ROW, "part", "example_id", "context", "question", *OPTIONS]
-    long = kept.unpivot(names, index=index, variable_name="model", value_name="answer")
+    long = predictions.unpivot(names, index=index, variable_name="model", value_name="answer")
     answered = long.filter(col.answer.is_not_null())
-    return conform(answered, {**ROWS, **{name: kept.schema[name] for name in index}})
+    return conform(answered, {**ROWS, **{name: predictions.schema[name] for name in index}})
 
 
 def _compared(text: pl.Expr) -> pl.Expr:
@@ -167,9 +167,9 @@ def match_released(path: Source, rows: DataFrame, design: DataFrame) -> DataFram
     InputError
         A question differs from that of the design.
     """
-    asked = design.select("part", "example_id", "prompt_id", ours="prompt")
+    prompts = design.select("part", "example_id", "prompt_id", ours="prompt")
     placed = rows.join(
-        asked, on=["part", "example_id"], how="left", maintain_order="left", suffix="_of_design"
+        prompts, on=["part", "example_id"], how="left", maintain_order="left", suffix="_of_design"
     )
     placed = placed.with_columns(prompt_id=col.prompt_id_of_design)
     table = UserTable.of(path, placed)

@@ -210,10 +210,10 @@ class BbqCategory(Probe):
         """Return the prompts of the rows of a file."""
         orders = list(permutations(OPTIONS))
         drawn = [list(rng.choice(orders)) for _ in range(rows.height)]
-        asked = questions(rows, self.category).with_columns(order=Series(drawn, dtype=pl.List(pl.Int64)))
+        rows_asked = questions(rows, self.category).with_columns(order=Series(drawn, dtype=pl.List(pl.Int64)))
         options = pl.concat_list("ans0", "ans1", "ans2").list.gather(col.order)
         option_fields = {f"_option{place}": options.list.get(place) for place in OPTIONS}
-        return asked.select(
+        return rows_asked.select(
             "item",
             "prompt_index",
             "condition",
@@ -338,11 +338,11 @@ def _simulated_chances(dials: Dials) -> dict[str, tuple[float, float]]:
     slip = SLIP * (1 - bias)
     follows = SLIP + (1 - 2 * SLIP) * bias
     # The part of the answers that would name the right person against the stereotype.
-    right = 1 - follows - slip
+    correct = 1 - follows - slip
     return {
         AMBIGUOUS: (follows, 1 - follows - slip),
         WITH: (1 - 2 * slip, slip),
-        AGAINST: (follows, slip + right * avoidance / 2),
+        AGAINST: (follows, slip + correct * avoidance / 2),
     }
 
 

@@ -66,7 +66,7 @@ class Counts(NamedTuple):
         """Return the totals of the questions of both."""
         if not isinstance(other, Counts):
             return NotImplemented
-        return Counts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Counts(*(first + second for first, second in zip(self, other, strict=True)))
 
     @property
     def share_in_line(self) -> Floats:

@@ -120,11 +120,11 @@ def _caution_in_words(row: Row, titles: Mapping[str, str]) -> str:
     """Return the shares of “unknown” and of wrong persons in a category, with their difference."""
     size = quantity(row["estimate"], row["low"], row["high"], row["unit"])
     ends = f"{100 * row['level']:g}% interval {interval(row['low'], row['high'], row['unit'])}"
-    wrong = max(row["unknown"] - row["estimate"], 0.0)
+    misnamed = max(row["unknown"] - row["estimate"], 0.0)
     title = titles.get(row["part"], row["part"])
     return (
         f"“{title}”, where the text gives the answer: {row['unknown']:.0%} of the answers are “unknown”, and "
-        f"{wrong:.0%} name the wrong person ({size.replace(' point', ' percentage point')} fewer, {ends})."
+        f"{misnamed:.0%} name the wrong person ({size.replace(' point', ' percentage point')} fewer, {ends})."
     )
 
 
