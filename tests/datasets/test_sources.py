@@ -5,6 +5,7 @@ And what happens when none gives them.
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import subprocess
@@ -91,6 +92,20 @@ class TestLocalFolder:
         ):
             files.path(NAME)
 
+    def test_a_compressed_copy_is_read_and_verified(self, library: MakeLibrary, tmp_path: Path) -> None:
+        copy = put(tmp_path / "mine" / f"{NAME}.gz", gzip.compress(SAMPLE))
+        files = library(record(NAME, SAMPLE), folders=[tmp_path / "mine"])
+        assert files.path(NAME) == copy
+        assert files.text(NAME) == SAMPLE.decode()
+        for content, problem in [
+            (gzip.compress(WRONG), "has sha256"),
+            (gzip.compress(SAMPLE)[:-9], "cannot be read"),
+            (SAMPLE, "cannot be read"),
+        ]:
+            copy.write_bytes(content)
+            with pytest.raises(InputError, match=problem):
+                library(record(NAME, SAMPLE), folders=[tmp_path / "mine"]).path(NAME)
+
     def test_gest_is_found_through_the_environment(
         self, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -107,6 +122,32 @@ class TestLocalFolder:
         monkeypatch.setenv("TILTMETER_DATA", str(tmp_path / "nowhere"))
         with pytest.raises(InputError, match=r"TILTMETER_DATA names .*nowhere, which is not a folder"):
             Library.default()
+
+
+class TestGitBlob:
+    """A file whose only checksum is the id that Git gives it, and whose size is not known."""
+
+    @pytest.fixture
+    def entry(self, site: Site, tmp_path: Path) -> Record:
+        put(tmp_path / "words.csv", SAMPLE)
+        git = ["git", "hash-object", str(tmp_path / "words.csv")]
+        blob = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+        source = {"url": site.serve("/words.csv", SAMPLE)}
+        return record(NAME, SAMPLE, source, sha256=None, size=None, git_blob=blob)
+
+    def test_it_is_downloaded_and_verified(self, library: MakeLibrary, entry: Record) -> None:
+        files = library(entry)
+        assert files.path(NAME).read_bytes() == SAMPLE
+
+    def test_another_content_is_refused(
+        self, library: MakeLibrary, entry: Record, site: Site, tmp_path: Path
+    ) -> None:
+        put(tmp_path / "mine" / NAME, WRONG)
+        with pytest.raises(InputError, match=r"has git blob id [0-9a-f]{40}, expected [0-9a-f]{40}"):
+            library(entry, folders=[tmp_path / "mine"]).path(NAME)
+        site.serve("/words.csv", WRONG)
+        with pytest.raises(DataUnavailable, match="has git blob id"):
+            library(entry).path(NAME)
 
 
 class TestWeb:

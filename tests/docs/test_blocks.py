@@ -88,6 +88,8 @@ def address(shared: Path, workplace: Path) -> Iterator[str]:
             ("everyone", {}),
             ("associations", {"setting": "two,single,balanced,negative"}),
             ("benchmarks", {}),
+            ("bbq/age", {}),
+            ("bbq/religion", {}),
         ):
             assert learn_study(model, study, **params) == []
         files = {"prompts.csv": {}, "my_probe.py:Raise": {"wording": "all"}}
@@ -151,6 +153,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
         "data/badf/sample_phrase_filter_res.csv",
         "data/badf/two1_QWEN3-32B_sim_race_all_summ_base.csv",
         "golden/badf/recovered_counts_4id.csv",
+        "data/bbq/preds_Age.jsonl.gz",
+        "data/bbq/preds_Religion.jsonl.gz",
     ):
         shutil.copy(shared / source, home)
     shutil.copy(

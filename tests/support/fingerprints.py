@@ -49,6 +49,8 @@ from tiltmeter.probes import (
     _metrics as metrics,
     _sources as sources,
 )
+from tiltmeter.probes._bbq._categories import categories
+from tiltmeter.probes._bbq._category import BbqCategory
 from tiltmeter.probes._genderbench import (
     bbq,
     business_vocabulary,
@@ -66,6 +68,7 @@ RECORDED = Path(__file__).parent.parent / "definitions" / "fingerprints.yaml"
 HOME = Path(tiltmeter.__file__).parent
 VERSIONS = {
     "probes": "src/tiltmeter/probes/_definitions.py",
+    "bbq": "src/tiltmeter/probes/_bbq/_definitions.py",
     "associations": "src/tiltmeter/associations/_definitions.py",
     "benchmarks": "src/tiltmeter/benchmarks/_definitions.py",
 }
@@ -91,9 +94,10 @@ def digests(components: Components) -> dict[str, str]:
 
 
 def contents() -> dict[str, Components]:
-    """Return the components of every definition of the three methods, by "METHOD/NAME@VERSION"."""
+    """Return the components of every definition of all methods, by "METHOD/NAME@VERSION"."""
     declare: dict[str, Callable[[Any], Components]] = {
         "probes": of_probes,
+        "bbq": of_bbq,
         "associations": of_associations,
         "benchmarks": of_benchmarks,
     }
@@ -157,7 +161,7 @@ def faults(entries: Mapping[str, Components], names: Mapping[str, Mapping[str, s
     return sentences
 
 
-# -- the three methods ---------------------------------------------------------------------------------------
+# -- the methods ---------------------------------------------------------------------------------------------
 
 
 def of_probes(definition: probe_definitions.ProbeDefinition) -> Components:
@@ -220,6 +224,27 @@ def _exclusions_of_probes(definition: probe_definitions.ProbeDefinition) -> Comp
         "diversity_med_qa: terms": diversity_med_qa.SEX_SPECIFIC,
     }
     return {**always, **(corrected if definition.corrected else {})}
+
+
+def of_bbq(definition: probe_definitions.ProbeDefinition) -> Components:
+    """Return the components of a definition of BBQ; its readers are those of the default probes."""
+    probes = {name: BbqCategory(category).under(definition) for name, category in categories().items()}
+    library = Library.default()
+    fields = ("name", "low", "high", "null", "kind", "key", "harm", "normalise", "where")
+    metrics_of_all = probes["age"].metrics
+    return {
+        "categories": _yaml("probes/_bbq/categories.yaml"),
+        "tiers": {metric.name: definition.bands(metric) for metric in metrics_of_all},
+        "metrics": [[getattr(metric, field) for field in fields] for metric in metrics_of_all],
+        "formulas": {
+            name: described(getattr(definition, name)) for name in ("resample", "estimate", "mark", "centre")
+        },
+        "levels": [estimates.MIN_READABLE, estimates.MARK_LEVEL],
+        "data": {
+            name: [library.entry(dataset).checksum for dataset in probe.data]
+            for name, probe in probes.items()
+        },
+    }
 
 
 def of_associations(rules: association_definitions.AssociationDefinition) -> Components:

@@ -145,7 +145,7 @@ def _catalogued_models() -> str:
     entries = {entry.name: entry for entry in datasets.load_catalogue().entries}
     sentences = []
     for name, file in MODELS.items():
-        download, copy = reports.size(entries[file].size), reports.size(COPIES[name])
+        download, copy = reports.size(entries[file].size or 0), reports.size(COPIES[name])
         sentences.append(
             f"hf/{name} is in the catalogue: {download} are downloaded once, and a copy"
             f" of {copy} is kept in the cache."
@@ -199,7 +199,7 @@ def print_copies(copies: Sequence[datasets.Copy], output: str = "table") -> None
     rows = [
         {
             "name": copy.name,
-            "size": reports.size(copy.size),
+            "size": "" if copy.size is None else reports.size(copy.size),
             "licence": copy.licence,
             "restricted": copy.restricted,
             "where": copy.where,

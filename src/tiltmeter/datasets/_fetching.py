@@ -36,6 +36,8 @@ _SHORTEST_LIMIT = 120.0
 """Minimum of the time limit of a download, in seconds."""
 _SLOWEST = 200_000
 """Bytes per second that the time limit of a download assumes."""
+_LARGEST = 100_000_000
+"""Maximum number of bytes of a file whose size is not known."""
 _BLOCK = 1 << 16
 """Maximum number of bytes that are read at once."""
 _PIP = (
@@ -90,7 +92,8 @@ class Fetcher:
         url = _hub_url(source) if isinstance(source, HubSource) else source.url
         host = urlsplit(url).netloc.rpartition("@")[2]
         with self._contact(host):
-            self._say(f"fetching {entry.name} ({_size_text(entry.size)}) from {host}")
+            size = "" if entry.size is None else f" ({_size_text(entry.size)})"
+            self._say(f"fetching {entry.name}{size} from {host}")
             return {entry.name: _download(url, host, entry, self._timeout)}
 
     def _fetch_package(self, entry: Entry, source: PackageSource) -> dict[str, bytes]:
@@ -208,7 +211,7 @@ def _download(url: str, host: str, entry: Entry, timeout: float) -> bytes:
     request = Request(url, headers={"User-Agent": "tiltmeter", "Accept-Encoding": "identity"})  # noqa: S310
     try:
         with build_opener().open(request, timeout=timeout) as response:
-            content = _read(cast(HTTPResponse, response), host, entry.size)
+            content = _read(cast(HTTPResponse, response), host, entry.size or _LARGEST)
     except HTTPError as error:
         error.close()
         raise SourceError(f"{host} answered {error.code} {error.reason}".rstrip()) from None

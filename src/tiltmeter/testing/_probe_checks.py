@@ -162,7 +162,7 @@ def _check_findings(probe: Probe, require: Requirement, design: DataFrame, setti
     """Check the findings of simulated answers, and of a model that never answers."""
     simulated = probe.simulate_measures(design, dict.fromkeys(HARMS, 0.25), 1)
     if simulated is not None:
-        _check_numbers(probe, require, simulated, probe.analyse(simulated, settings))
+        _check_numbers(probe, require, simulated, settings)
     if not settings.definition.is_default:
         return
     attempts = _attempts(design, [""] * design.height)
@@ -173,12 +173,12 @@ def _check_findings(probe: Probe, require: Requirement, design: DataFrame, setti
     require(not wrong_marks, f"a model that never answers must be ungraded, not {wrong_marks[:1]}")
 
 
-def _check_numbers(
-    probe: Probe, require: Requirement, measures: DataFrame, tables: Mapping[str, DataFrame]
-) -> None:
+def _check_numbers(probe: Probe, require: Requirement, measures: DataFrame, settings: Settings) -> None:
     """Check which metrics are computed, the attempts on which each rests, and its range."""
+    tables = probe.analyse(measures, settings)
     findings, grades = tables["findings"], tables["grades"]
-    keys = {metric.name for metric in probe.metrics if metric.key}
+    definition = definition_of(settings)
+    keys = {metric.name for metric in probe.under(definition).metrics if metric.key}
     computed = set(findings.filter("key")["published"])
     require(keys == computed, f"every key metric must be computed, including {sorted(keys ^ computed)[:1]}")
     for row in findings.with_columns(grades["range_low", "range_high"]).iter_rows(named=True):
