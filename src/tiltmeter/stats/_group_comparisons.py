@@ -227,10 +227,8 @@ class GroupSample(GroupMeans):
 
     def _difference_interval(self, first: int, second: int, level: float) -> Interval:
         """Compute the interval of a difference from those of both groups and their correlation."""
-        weights = np.zeros(self.means.shape)
-        weights[first], weights[second] = 1.0, -1.0
-        spread = self._spread_of(self._influences @ weights)
-        below, above = self._contrast_widths(weights, level, spread)
+        weights = self._weights_of_pair(first, second)
+        below, above = self._contrast_widths(weights, level, self._spread_of_pair(first, second))
         estimate = float(self.means[first] - self.means[second])
         return Interval(estimate - below, estimate + above)
 

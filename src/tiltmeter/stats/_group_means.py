@@ -174,12 +174,38 @@ class GroupMeans:
         if not np.isfinite(to_low + to_high).all():
             return math.inf, math.inf
         is_added = weights[groups] > 0
-        correlations = np.array([[self._correlation(one, other) for other in groups] for one in groups])
-        np.fill_diagonal(correlations, 1.0)
+        correlations = self._correlations[np.ix_(groups, groups)]
         below = weights[groups] * np.where(is_added, to_low, to_high)
         above = weights[groups] * np.where(is_added, to_high, to_low)
         widths = [math.sqrt(max(float(part @ correlations @ part), 0.0)) for part in (below, above)]
         return widths[0], widths[1]
+
+    def _weights_of_pair(self, first: int, second: int) -> Floats:
+        """Return the weights of the difference between two means, shape (groups,)."""
+        weights = np.zeros(self.means.shape)
+        weights[first], weights[second] = 1.0, -1.0
+        return weights
+
+    @cached_property
+    def _known_pairs(self) -> dict[tuple[int, int], Spread]:
+        """The results of `_spread_of_pair`, which do not depend on a level."""
+        return {}
+
+    def _spread_of_pair(self, first: int, second: int) -> Spread:
+        """Return how much wider the difference between two means varies for a sample of clusters."""
+        pair = (first, second)
+        if pair not in self._known_pairs:
+            weights = self._weights_of_pair(first, second)
+            self._known_pairs[pair] = self._spread_of(self._influences @ weights)
+        return self._known_pairs[pair]
+
+    @cached_property
+    def _correlations(self) -> Floats:
+        """Correlations of the means, shape (groups, groups), 1 on the diagonal."""
+        numbers = range(len(self.means))
+        correlations = np.array([[self._correlation(one, other) for other in numbers] for one in numbers])
+        np.fill_diagonal(correlations, 1.0)
+        return correlations
 
     def _correlation(self, first: int, second: int) -> float:
         """Return the correlation of the means of two groups; 0 if one of them does not vary."""
