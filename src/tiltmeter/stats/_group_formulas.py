@@ -26,6 +26,16 @@ def exact_rate_interval(rate: float, trials: float, level: float) -> Interval:
     return Interval(float(low), float(high))
 
 
+def combined_width(one: float, other: float, correlation: float) -> float:
+    """Return the half of the interval of a difference from those of two correlated means (square and add).
+
+    Infinite halves give an infinite one.
+    """
+    if math.isinf(one) or math.isinf(other):
+        return math.inf
+    return math.sqrt(max(one**2 + other**2 - 2 * correlation * one * other, 0.0))
+
+
 def ratio_interval(
     means: tuple[float, float], first: Interval, second: Interval, correlation: float
 ) -> Interval:
@@ -72,3 +82,29 @@ def weighted_variance(sums: Floats, sizes: Floats) -> Floats:
     deviations = np.nan_to_num(ratio(sums, sizes) - total[..., None])
     variance: Floats = (sizes * deviations**2).sum(axis=-1)
     return variance
+
+
+def level_of_one_difference(level: float, groups: int, power: float = 0.8) -> float:
+    """Return the level of a test of one difference that is as powerful as a test of several equal means.
+
+    Both tests detect with probability `power` that two of the means differ, while the others lie in the
+    middle between them.
+
+    Parameters
+    ----------
+    level
+        Confidence level of the test of all means, a chi-squared test for large samples.
+    groups
+        Number of means, at least two, with equal standard errors.
+    power
+        Probability of detection, above one half.
+
+    References
+    ----------
+    Cohen (1988), "Statistical Power Analysis for the Behavioral Sciences" (noncentral chi-squared).
+    """
+    freedom = groups - 1
+    critical = scipy.special.chdtri(freedom, 1 - level)
+    noncentrality = scipy.special.chndtrinc(critical, freedom, 1 - power)
+    quantile = math.sqrt(noncentrality) - scipy.special.ndtri(power)
+    return float(1 - 2 * scipy.special.ndtr(-quantile))
