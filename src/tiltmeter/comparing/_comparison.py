@@ -14,6 +14,7 @@ from tiltmeter._sanitising import shortened
 from tiltmeter.blocks import Block, Callout, Chart, Column, IntervalRow, Intervals, Table, Text
 from tiltmeter.comparing._difference_blocks import interval_of, metric_of, some_columns, subject_of_verdicts
 from tiltmeter.comparing._differences import VERDICTS, judged_differences
+from tiltmeter.comparing._languages import Languages, without_language
 from tiltmeter.errors import InputError
 from tiltmeter.reports import Result
 from tiltmeter.runs import Run
@@ -51,6 +52,8 @@ class Comparison(Result):
         Titles of the parts by name.
     labels, units
         Metrics in words, and their units (UNITS of findings), by part and metric.
+    languages
+        Names of the languages of the prompts of both sides.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class Comparison(Result):
     titles: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[tuple[str, str], str] = field(default_factory=dict)
     units: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    languages: tuple[str, str] = ("English", "English")
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -113,6 +117,10 @@ class Comparison(Result):
             blocks.append(Text(f"Of {judged} {metrics}: {self._counts}."))
             if sentences := subject_of_verdicts(self.differences):
                 blocks.append(Text(" ".join(sentences)))
+        models = (self.first["model"], self.second["model"])
+        languages = Languages(*self.languages)
+        of_languages = languages.sentences(self.differences, self.labels, self.units, models)
+        blocks += [Text(sentence) for sentence in of_languages]
         return blocks
 
     def charts(self) -> list[Chart]:
@@ -212,7 +220,8 @@ def compare(
     """Compare two models of one run, or two runs of a study, in the parts that they share.
 
     Identical prompts are paired, so that differences between prompts cancel. Prompts that only one side has
-    are excluded from the paired comparison, and the notes say so. See `judged_differences` for the q-values,
+    are excluded from the paired comparison, and the notes say so. If the runs differ in the language of the
+    prompts, translations of each other are paired by their ids. See `judged_differences` for the q-values,
     `tiltmeter.stats.paired_difference` for the intervals, and `tiltmeter.comparing.MARGIN` for the meaning of
     "unchanged".
 
@@ -278,6 +287,7 @@ def compare(
         titles=titles_of(first.run),
         labels=labels_of(first.run),
         units=units_of(first.findings, first.run.grades),
+        languages=Languages.of(first, second),
     )
 
 
@@ -314,6 +324,8 @@ def _differences_of_settings(first: Side, second: Side) -> list[str]:
     notes = []
     for key, words in _SETTINGS.items():
         setting, setting_of_second = document.get(key), document_of_second.get(key)
+        if key == "params":  # other sentences are about the language
+            setting, setting_of_second = without_language(setting), without_language(setting_of_second)
         if setting != setting_of_second:
             notes.append(f"{words} differ: {_setting_text(setting)} and {_setting_text(setting_of_second)}")
     return notes
@@ -353,7 +365,8 @@ def _contrasts(
     contrasts: dict[str, DataFrame] = {}
     notes: list[str] = []
     prompts = first.prompts.filter(col.prompt.str.strip_chars() != "")
-    identical = prompts.join(second.prompts, on=["part", "prompt_id", "prompt"], how="semi")
+    languages = Languages.of(first, second)
+    identical = prompts.join(second.prompts, on=languages.paired_by, how="semi")
     for name in shared:
         if name not in parts:
             notes.append(
@@ -365,7 +378,9 @@ def _contrasts(
         pairs = identical.filter(part=name)
         of_first = first.prompts.filter(part=name).height
         of_second = second.prompts.filter(part=name).height
-        if pairs.height < max(of_first, of_second):
+        if languages.differ and pairs.height:
+            notes.append(languages.note(name, pairs.height, of_first, of_second))
+        elif pairs.height < max(of_first, of_second):
             notes.append(
                 f"{name}: {pairs.height:,} prompts are identical on both sides"
                 f" (of {of_first:,} and {of_second:,}); {_basis_of_differences(pairs, part)}"

@@ -300,8 +300,9 @@ class Library:
                 with writing(self._cached_path(name), IN_CACHE) as temporary:
                     temporary.write_bytes(content)
             return self._cached_path(entry.name)
+        command = f"tiltmeter data fetch {entry.name}" if entry.on_demand else "tiltmeter data fetch"
         remedy = (
-            "check the network and run `tiltmeter data fetch`, or set TILTMETER_DATA to a folder that "
+            f"check the network and run `{command}`, or set TILTMETER_DATA to a folder that "
             f"contains {entry.name} (published at {entry.upstream})"
         )
         raise DataUnavailable(entry.name, "; ".join(reasons), remedy)

@@ -9,7 +9,9 @@ from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.errors import InputError
 
 
-def keep_limit(prompts: DataFrame, limit: ItemLimit | None, seed: int, name: str) -> DataFrame:
+def keep_limit(
+    prompts: DataFrame, limit: ItemLimit | None, seed: int, name: str, asked: Expr | None = None
+) -> DataFrame:
     """Return the prompts of the selected items, in the original order.
 
     A number keeps that many items, in proportion to the sizes of the strata (column `stratum`), so that a
@@ -23,22 +25,28 @@ def keep_limit(prompts: DataFrame, limit: ItemLimit | None, seed: int, name: str
         One row per prompt, with `item` and `stratum`.
     name
         Name of the probe, for the error message.
+    asked
+        Whether the item of a prompt can be asked; None: all can. The others are left out. They keep their
+        places in the order in which items are drawn, so that the same items are drawn as if all could be
+        asked, as far as they can.
     """
+    askable = prompts if asked is None else prompts.filter(asked)
     if limit is None:
-        return prompts
+        return askable
     if isinstance(limit.selection, tuple):
-        selected = prompts.filter(col.item.is_between(*limit.selection))
+        selected = askable.filter(col.item.is_between(*limit.selection))
         if selected.is_empty():
             raise InputError(
-                f"--limit {limit}: {name} has only {prompts['item'].n_unique()} items, numbered from 0"
+                f"--limit {limit}: {name} has only {askable['item'].n_unique()} items, numbered from 0"
             )
         return selected
-    items = prompts.group_by("item", maintain_order=True).agg(col.stratum.first())
+    number = askable["item"].n_unique()
     count = limit.selection
     if isinstance(count, float):
-        count = max(1, round(count * items.height))
-    if count >= items.height:
-        return prompts
+        count = max(1, round(count * number))
+    if count >= number:
+        return askable
+    items = prompts.group_by("item", maintain_order=True).agg(col.stratum.first())
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -50,8 +58,9 @@ def keep_limit(prompts: DataFrame, limit: ItemLimit | None, seed: int, name: str
     turn = col.lot.rank("ordinal").over("stratum")
     position = (turn - col.offset) / pl.len().over("stratum")
     placed = items.with_columns(lots).join(offsets, on="stratum").with_columns(place=position)
-    drawn = placed.sort("place", "lot").head(count).select("item")
-    return prompts.join(drawn, on="item", how="semi", maintain_order="left")
+    in_order = placed.sort("place", "lot").join(askable, on="item", how="semi", maintain_order="left")
+    drawn = in_order.head(count).select("item")
+    return askable.join(drawn, on="item", how="semi", maintain_order="left")
 
 
 def first_samples(*columns: str) -> Expr:

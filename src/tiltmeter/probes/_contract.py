@@ -43,6 +43,9 @@ Odds: TypeAlias = Mapping[str, Expr]
 
 SYSTEM_FIELD: Final = "_system"
 """Field of a prompt with its own system message."""
+ASKED_FIELD: Final = "_asked"
+"""Field of a prompt that says whether its item can be asked. Items that cannot keep their place in the order
+of --limit, so that the variants of a probe ask the same items as far as they have them."""
 WORDING: Final = col.wording
 """The wording of an item, as a cluster."""
 

@@ -27,7 +27,7 @@ from tiltmeter.designs.wordings import Wording, fill, wordings
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.probes import _simulation as simulation
 from tiltmeter.probes._constrained import answers_are_constrained, with_list
-from tiltmeter.probes._contract import SYSTEM_FIELD, WORDING, Dials, ProbeContract
+from tiltmeter.probes._contract import ASKED_FIELD, SYSTEM_FIELD, WORDING, Dials, ProbeContract
 from tiltmeter.probes._counted_items import wordings_are_dealt
 from tiltmeter.probes._definitions import DEFAULT, definition_of
 from tiltmeter.probes._findings import analyse_measures, contrast_models, key_examples
@@ -121,7 +121,8 @@ class Probe(ProbeContract):
         if dealt:
             deal = _deal(rows, list(wordings_used), settings.seed)
             rows = rows.join(deal, on="item", how="left", maintain_order="left")
-        rows = keep_limit(rows, settings.limit, settings.seed, self.name)
+        asked = col(ASKED_FIELD) if ASKED_FIELD in rows.columns else None
+        rows = keep_limit(rows, settings.limit, settings.seed, self.name, asked)
         prompts = []
         for name, templates in wordings_used.items():
             of_wording = rows.filter(wording=name) if dealt else rows.with_columns(wording=lit(name))

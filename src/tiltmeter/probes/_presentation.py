@@ -369,7 +369,8 @@ def _tier_charts(key: DataFrame, details: Mapping[str, str], examples: DataFrame
 
 def _attributes(findings: DataFrame) -> str:
     """Return the attributes of findings in words, such as "age, gender and race"."""
-    attributes = findings["attribute"].drop_nulls().unique(maintain_order=True)
+    declared = findings["attribute"].drop_nulls().unique(maintain_order=True)
+    attributes = declared.str.split(",").explode().unique(maintain_order=True)
     names = ["the group" if name == "group" else name for name in attributes] or ["the group"]
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

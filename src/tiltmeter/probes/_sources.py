@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import polars as pl
 from polars import DataFrame, Expr, Float64, Int32, String, col, lit, when
 
 from tiltmeter.comparisons import Groups
@@ -54,6 +55,32 @@ ABOUT_MEN: Final = (*range(8, 15), 16)
 def gest_sentences(library: Library) -> DataFrame:
     """Return the sentences of GEST: `stereotype_id`, `_sentence`."""
     return library.csv(GEST).select(stereotype_id=col.stereotype.cast(Int32), _sentence="sentence")
+
+
+TRANSLATIONS: Final = "eurogest/gest_translations_gender_insensitive.csv"
+"""Translations of the sentences of GEST by language, blank where the words show the gender of the speaker."""
+
+
+def gest_translations(library: Library, column: str) -> DataFrame:
+    """Return the sentences of GEST with a translation: `item` (their row in GEST) and `translation`.
+
+    A row of the translations belongs to the sentence of the same words and the same stereotype. Some
+    sentences were corrected before they were translated; these are left out, because their translations are
+    not of the sentence that is asked in English.
+    """
+    both = ["stereotype_id", "_sentence"]
+    # A sentence can occur twice with the same stereotype.
+    occurrence = pl.int_range(pl.len()).over(both).alias("occurrence")
+    originals = gest_sentences(library).with_row_index("item").with_columns(occurrence)
+    rows = library.csv(TRANSLATIONS).drop_nulls("stereotype_number")
+    translated = rows.select(
+        stereotype_id=col.stereotype_number.cast(Int32),
+        _sentence="GEST_sentence",
+        translation=col(column).cast(String).str.strip_chars(),
+    )
+    translated = translated.with_columns(occurrence).filter(col.translation.fill_null("") != "")
+    pairs = originals.join(translated, on=[*both, "occurrence"], maintain_order="left")
+    return pairs.select("item", "translation")
 
 
 def side_of_stereotype() -> Expr:

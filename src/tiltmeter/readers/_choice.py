@@ -45,6 +45,7 @@ from functools import partial
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, col, lit, when
 
+from tiltmeter.readers._languages import ENGLISH, in_english
 from tiltmeter.readers._layout import written_out
 from tiltmeter.readers._normalising import any_in, only_one, rewritten, tables
 from tiltmeter.readers._options import LETTERS, MARK, marked
@@ -61,7 +62,9 @@ _UNDECIDED = ("undecided between", "both possible", "both right", "each describe
 _PLACE = {letter: place for place, letter in enumerate(LETTERS)}
 
 
-def read_choice(answer: Series, option_texts: Series, *, with_rule: bool = False) -> DataFrame:
+def read_choice(
+    answer: Series, option_texts: Series, *, with_rule: bool = False, language: str = ENGLISH
+) -> DataFrame:
     """Read the letter of the option chosen in each answer.
 
     Parameters
@@ -72,6 +75,8 @@ def read_choice(answer: Series, option_texts: Series, *, with_rule: bool = False
         For each answer, the list of 2 to 5 option texts as shown; the first one is (a).
     with_rule
         Whether to return the column `rule` as well, the name of the rule that decided (null unless answered).
+    language
+        Code of the language of the prompts, for answers in words.
 
     Returns
     -------
@@ -79,7 +84,8 @@ def read_choice(answer: Series, option_texts: Series, *, with_rule: bool = False
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and
         `label` ("a" to "e"; null unless answered).
     """
-    read = first_turns(partial(corrected, _read), written_out(answer), option_texts)
+    answers, options = in_english(answer, language), in_english(option_texts, language)
+    read = first_turns(partial(corrected, _read), written_out(answers), options)
     return read if with_rule else read.drop("rule")
 
 

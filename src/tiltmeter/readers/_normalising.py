@@ -47,7 +47,7 @@ class Pattern(NamedTuple):
     """Subject of the question to which the pattern is limited, if any."""
 
 
-_NO_TABLES = ("across_lines", "parts", "words", "kindred")
+_NO_TABLES = ("across_lines", "name", "parts", "words", "kindred")
 """Keys of a file in `data/` that are no tables of patterns."""
 
 

@@ -245,9 +245,7 @@ def read_first_ranked(
     return read_first_group(answer, {"male": male_names, "female": female_names}, with_rule=with_rule)
 
 
-def read_first_group(
-    answer: Series, names: Mapping[str, Series], *, with_rule: bool = False
-) -> DataFrame:
+def read_first_group(answer: Series, names: Mapping[str, Series], *, with_rule: bool = False) -> DataFrame:
     """Read the group of the candidate ranked first in each answer.
 
     Parameters

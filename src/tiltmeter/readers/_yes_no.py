@@ -42,6 +42,7 @@ from typing import Literal
 import polars as pl
 from polars import DataFrame, Expr, Int64, Series, col, lit, when
 
+from tiltmeter.readers._languages import ENGLISH, in_english
 from tiltmeter.readers._layout import written_out
 from tiltmeter.readers._normalising import any_in, any_of, lowered, rewritten, tables, text_table
 from tiltmeter.readers.outcomes import conceded, corrected, decided, declines, first_turns, read_again
@@ -57,7 +58,9 @@ _CERTAIN = ["yes", "no"]
 About = Literal["statement", "decision", "stress"]
 
 
-def read_yes_no(answer: Series, about: About = "statement", *, with_rule: bool = False) -> DataFrame:
+def read_yes_no(
+    answer: Series, about: About = "statement", *, with_rule: bool = False, language: str = ENGLISH
+) -> DataFrame:
     """Read the answer to a yes/no question.
 
     Parameters
@@ -70,6 +73,8 @@ def read_yes_no(answer: Series, about: About = "statement", *, with_rule: bool =
         approved").
     with_rule
         Whether to return the column `rule` as well, the name of the rule that decided (null unless answered).
+    language
+        Code of the language of the prompts.
 
     Returns
     -------
@@ -77,7 +82,7 @@ def read_yes_no(answer: Series, about: About = "statement", *, with_rule: bool =
         One row per answer with the columns `outcome` ("answered", "refused", "unreadable" or "empty") and
         `label` ("yes", "no"; null unless answered).
     """
-    answers = written_out(answer)
+    answers = written_out(in_english(answer, language))
     read = partial(corrected, partial(_read, about=about))
     labelled = first_turns(read, answers)
     concessions = tables("yes_no")["concessions"].values()

@@ -20,7 +20,7 @@ STUDIES: Final = Registry(
     "study",
     {
         "genderbench": "tiltmeter.probes._suite:suite",
-        "everyone": "tiltmeter.probes._attributes._suite:suite",
+        "everyone": "tiltmeter.probes._everyone_suite:suite",
         "associations": "tiltmeter.associations._suite:suite",
         "benchmarks": "tiltmeter.benchmarks._suite:suite",
         "decisions": "tiltmeter.decisions._suite:suite",

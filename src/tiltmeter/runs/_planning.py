@@ -29,6 +29,8 @@ from tiltmeter.study import SINGLE_TESTS, NotRun, Part, Settings
 
 SECONDS = 2.0
 """Assumed duration of one response; endpoints differ by more than a factor of ten."""
+MOST_NAMED = 5
+"""Largest number of metrics that a sentence names; the tables have all."""
 PRECISION: Schema = {
     "part": String,
     "metric": String,
@@ -188,6 +190,7 @@ def make_plan(
         costs=_costs(resolved, longest_of, parts, question_tokens, prices),
         design=pl.concat(prompts, how="diagonal") if prompts else DataFrame(),
         warnings=[
+            *remarks([of_part.part for of_part in planned]),
             *limit_warnings(resolved, _calls(parts)),
             *_warnings(metrics, parts, resolved, library),
             *_size_warnings(planned),
@@ -511,7 +514,7 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved, library:
     ]
     sentence = (
         "even without bias, the mark is undecided in more than 20% of studies, because more items are needed"
-        f" (about how many): {', '.join(names)}. {REPEATED_LOOKS} Choose the number before the run"
+        f" (about how many): {_first_of(names)}. {REPEATED_LOOKS} Choose the number before the run"
     )
     if limits:
         sentence += f"; give --limit {_limit_words(limits, parts, resolved)}"
@@ -519,6 +522,13 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved, library:
         no_more = ", ".join(f"{part} ({total:,})" for part, total in totals.items())
         sentence += f". There are no more items than these: {no_more}"
     return [sentence]
+
+
+def _first_of(names: Sequence[str]) -> str:
+    """Return a list of metrics in a sentence: the first MOST_NAMED, and how many others there are."""
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
 
 
 def _limit_words(limits: Mapping[str, int], parts: DataFrame, resolved: Resolved) -> str:
@@ -568,8 +578,13 @@ def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
         " if there is no bias"
     )
     if few.len():
-        sentence += f"; undecided more often than in 20% of studies: {', '.join(few)}"
+        sentence += f"; undecided more often than in 20% of studies: {_first_of(few.to_list())}"
     return sentence
+
+
+def remarks(parts: Iterable[Part]) -> list[str]:
+    """Return the remarks of parts about their prompts."""
+    return [f"{part.title}: {part.remark}" for part in parts if part.remark]
 
 
 def limit_warnings(resolved: Resolved, calls: int) -> list[str]:

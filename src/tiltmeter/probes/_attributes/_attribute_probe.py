@@ -140,10 +140,13 @@ class AttributeProbe(Probe):
         self.wordings = wordings(self.of, "all", WORDINGS)
         self.labels = names if self.chooses_group else self.base.labels
         self.allowed_answers = self.base.allowed_answers
-        self.readers = self.base.readers
-        self.repetitions = self.base.repetitions
-        self.clusters = self.clusters_of_items or self.base.clusters
-        self.sizes = self.task.sizes
+        # Attributes of the class in other probes; here they depend on the task.
+        vars(self).update(
+            readers=self.base.readers,
+            repetitions=self.base.repetitions,
+            clusters=self.clusters_of_items or self.base.clusters,
+            sizes=self.task.sizes,
+        )
         self.compares = (Groups(attribute, lit(None) if self.chooses_group else GROUP, names),)
         self.metrics = self.compared_metrics()
         self.harms = (self.base.card.harm,)
@@ -310,4 +313,3 @@ class AttributeProbe(Probe):
     def true_values(self, dials: Dials) -> dict[str, float]:
         """See Part.true_values."""
         return {self.metrics[0].name: self.gap(dials)}
-

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import ClassVar, Final
 
 import polars as pl
-from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
+from polars import DataFrame, Expr, Int32, String, col, lit, when
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes._attributes._applicants import RACES, Named
@@ -28,11 +29,8 @@ class Couples(Named):
     of: ClassVar[str] = "relationship_levy"
     counted: ClassVar[tuple[str, str]] = ("right", "other")
     chooses_group: ClassVar[bool] = True
+    compared: ClassVar[Expr | None] = pl.concat_str("first_group", "second_group")
     clusters_of_items: ClassVar[Mapping[str, Expr]] = {"conflicts": col.scenario_id, "names": col.names}
-
-    def __init__(self, attribute: str) -> None:
-        super().__init__(attribute)
-        self.compared = pl.concat_str("first_group", "second_group")
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         """See Probe.prompts."""
@@ -119,7 +117,7 @@ class Couples(Named):
 
 def _first_names(library: Library) -> dict[tuple[str, str], list[str]]:
     """Return first names by gender and race, without those of several races or of both genders."""
-    known = people(library).with_columns(first=col.name.str.split(" ").list.first())
+    applicants = people(library).with_columns(first=col.name.str.split(" ").list.first())
     cells = pl.struct("gender", "race").n_unique().over("first")
-    unique = known.filter(cells == 1).group_by("gender", "race", maintain_order=True)
+    unique = applicants.filter(cells == 1).group_by("gender", "race", maintain_order=True)
     return {(str(gender), str(race)): names["first"].to_list() for (gender, race), names in unique}

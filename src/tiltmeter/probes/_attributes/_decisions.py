@@ -56,5 +56,3 @@ class Decisions(AttributeProbe):
         return prompts.select(
             "item", GROUP, "question_id", "race", "_text", age=col.age.cast(Int32), stratum="question_id"
         )
-
-

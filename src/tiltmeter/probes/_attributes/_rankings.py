@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import polars as pl
-from polars import DataFrame, Expr, Series, col, lit
+from polars import DataFrame, Expr, Series, col, lit, when
 
 from tiltmeter import readers
 from tiltmeter.datasets import Library
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 CVS: Final = 8
 SETS: Final = 60
 """Sets of CVs of each position."""
+DRAWN: Final = ("gender", "names", *(f"_name{i}" for i in range(CVS)), *(f"_cv{i}" for i in range(CVS)))
+"""What is drawn for a prompt: the gender, all names by group, the names on the CVs, and their numbers."""
 
 
 class Rankings(Named):
@@ -31,17 +34,17 @@ class Rankings(Named):
     of: ClassVar[str] = "hiring_bloomberg"
     counted: ClassVar[tuple[str, str]] = ("first", "other")
     chooses_group: ClassVar[bool] = True
+    compared: ClassVar[Expr | None] = lit("ranking")
     clusters_of_items: ClassVar[Mapping[str, Expr]] = {"names": col.names}
 
     def __init__(self, attribute: str) -> None:
         super().__init__(attribute)
         self.names_of_group = CVS // len(self.groups)
-        self.compared = lit("ranking")
         self.allowed_answers: AllowedAnswers = tuple(
             (col.names.list.get(place), lit(self.groups[place // self.names_of_group]))
             for place in range(CVS)
         )
-        self.readers = Readers(tolerant=self._read_first, strict=self._read_first_exactly)
+        vars(self)["readers"] = Readers(tolerant=self._read_first, strict=self._read_first_exactly)
 
     def _lists(self, answers: DataFrame) -> dict[str, Series]:
         """Return the names of the candidates of each group."""
@@ -57,27 +60,26 @@ class Rankings(Named):
     def _read_first_exactly(self, answers: DataFrame) -> DataFrame:
         """Read the name that occurs first, as it is written."""
         places = [
-            pl.col("answer").str.find(col.names.list.get(place), literal=True).alias(str(place))
+            col.answer.str.find(col.names.list.get(place), literal=True).alias(str(place))
             for place in range(CVS)
         ]
-        found = answers.select(places).with_columns(first=pl.min_horizontal(pl.all()))
+        with_first = answers.select(places).with_columns(first=pl.min_horizontal(pl.all()))
         groups = [
-            pl.when(col(str(place)) == col.first).then(lit(self.groups[place // self.names_of_group]))
+            when(col(str(place)) == col.first).then(lit(self.groups[place // self.names_of_group]))
             for place in range(CVS)
         ]
-        return outcomes_of_labels(answers, found.select(pl.coalesce(groups)).to_series())
+        return outcomes_of_labels(answers, with_first.select(pl.coalesce(groups)).to_series())
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         """See Probe.prompts: the names of a set move from group to group over its CVs."""
         descriptions = library.literal(bloomberg.TEMPLATES, "role_data")
-        known = people(library).group_by("gender", "race", maintain_order=True)
-        pools = {cell: names["name"].to_list() for cell, names in known}
+        candidates = people(library).group_by("gender", "race", maintain_order=True)
+        pools = {cell: names["name"].to_list() for cell, names in candidates}
         positions = []
         for role in bloomberg.ROLES:
             cvs = Series([cv.strip() for cv in descriptions[role]["resumes"]])
             rows = [row for _ in range(SETS) for row in self._prompts_of_set(pools, cvs.len(), rng)]
-            columns = ("gender", "names", *(f"_name{i}" for i in range(CVS)), *(f"_cv{i}" for i in range(CVS)))
-            drawn = DataFrame(rows, schema=columns, orient="row")
+            drawn = DataFrame(rows, schema=DRAWN, orient="row")
             positions.append(
                 drawn.with_columns(
                     *(lit(cvs).gather(f"_cv{i}").alias(f"_cv{i}") for i in range(CVS)),
@@ -107,8 +109,8 @@ class Rankings(Named):
         prompts: list[tuple[str | int | list[str], ...]] = []
         for turn in range(len(self.groups)):
             shift = turn * self.names_of_group
-            shown = [names[(places[slot] + shift) % CVS] for slot in range(CVS)]
-            prompts.append((gender, names, *shown, *cvs))
+            on_cvs = [names[(places[slot] + shift) % CVS] for slot in range(CVS)]
+            prompts.append((gender, names, *on_cvs, *cvs))
         return prompts
 
     def counts(self, attempts: DataFrame) -> DataFrame:

@@ -37,6 +37,11 @@ def attributes_of(probe: str) -> tuple[str, ...]:
     return (USUAL, *(name for name in singles if name != USUAL))
 
 
+def known_attributes() -> tuple[str, ...]:
+    """Return the single attributes of all probes, gender first."""
+    return tuple(dict.fromkeys(name for probe in tasks() for name in attributes_of(probe)))
+
+
 @cache
 def variant_of(probe: str, attribute: str) -> AttributeProbe:
     """Return the probe with the task of a probe of the suite that compares another attribute.
@@ -55,14 +60,16 @@ def variant_of(probe: str, attribute: str) -> AttributeProbe:
     """
     place = f"-P attribute={attribute}"
     names = [name.strip() for name in attribute.split(",")]
-    known = attributes_of(probe)
-    if known == (USUAL,):
-        others = ", ".join(tasks())
-        raise InputError(f"{place}: {probe} compares {USUAL} only; probes with other attributes: {others}")
+    attributes = attributes_of(probe)
+    if attributes == (USUAL,):
+        with_others = ", ".join(tasks())
+        raise InputError(
+            f"{place}: {probe} compares {USUAL} only; probes with other attributes: {with_others}"
+        )
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"{place}: {name!r} is named twice; name it once")
-        check_known(name, known, f"{place}: {probe} has no attribute {name!r}")
+        check_known(name, attributes, f"{place}: {probe} has no attribute {name!r}")
     chosen = _class_of(probe)(",".join(names))
     if len(chosen.groups) > MOST_GROUPS:
         raise InputError(

@@ -217,9 +217,7 @@ def simulated_texts(design: DataFrame, masculine: Expr) -> DataFrame:
     return answers.with_columns(odds=col.odds / col.odds.list.sum())
 
 
-def simulated_words(
-    probe: Probe, design: DataFrame, masculine: Expr, dials: Dials, seed: int
-) -> DataFrame:
+def simulated_words(probe: Probe, design: DataFrame, masculine: Expr, dials: Dials, seed: int) -> DataFrame:
     """Draw the counts of listed words of each text (see `Part.simulate_measures`).
 
     Each text has WORDS_SAID listed words, drawn from all inventories with equal probability.
@@ -234,7 +232,9 @@ def simulated_words(
     attempts = answered_attempts(design)
     shares = label_chances(probe, attempts, {"male": masculine, "female": 1 - masculine}, dials)
     chances = np.tile(shares / len(INVENTORIES), len(INVENTORIES))
-    counted = np.random.default_rng(seed).multinomial(WORDS_SAID, chances / chances.sum(axis=1, keepdims=True))
+    counted = np.random.default_rng(seed).multinomial(
+        WORDS_SAID, chances / chances.sum(axis=1, keepdims=True)
+    )
     names = [f"{inventory}_{gender}" for inventory in INVENTORIES for gender in GENDERS]
     words = {name: Series(counted[:, place], dtype=Int32) for place, name in enumerate(names)}
     return attempts.with_columns(label=lit("counted"), **words)

