@@ -42,9 +42,9 @@ from tiltmeter.designs.limits import ItemLimit
 from tiltmeter.probes import Probe
 from tiltmeter.probes._attributes._applicants import MASCULINE
 from tiltmeter.probes._attributes._attribute_probe import GROUP
-from tiltmeter.probes._attributes._suite import GENDER
 from tiltmeter.probes._attributes._tasks import listed_variants
 from tiltmeter.probes._attributes._variants import variant_of
+from tiltmeter.probes._everyone_suite import GENDER
 from tiltmeter.schema import SHOWN_BELOW
 from tiltmeter.study import Settings
 
@@ -71,7 +71,8 @@ PLANTED_STUDIES: Final = 100
 MULTIPLE: Final = 2
 """The planted bias, as a multiple of the detectable one."""
 LEAST_STATED: Final = 0.95
-KEY_TESTS: Final = 31
+KEY_TESTS: Final = 33
+"""Key metrics of the suite, which are one family of tests."""
 MISSING: Final = {"refused": 0.02, "unreadable": 0.02}
 """Probability of each kind of missing response, for all groups."""
 DIFFICULTY: Final = {"item": 1.0, "wording": 0.3}
