@@ -227,7 +227,7 @@ def detectable_effects(
             continue
         of_metric = errors[name]
         if metric.kind == "maximum":
-            effect = _detectable_maximum(metric, of_metric, len(probe.groups), level)
+            effect = _detectable_maximum(metric, of_metric, len(probe.groups), items, level)
         elif metric.is_share and metric.null is None and metric.name in unbiased:
             effect = _detectable_excess(metric, unbiased[metric.name], of_metric, items, level)
         else:
@@ -238,7 +238,7 @@ def detectable_effects(
 
 
 def _detectable_maximum(
-    metric: Metric, errors: Sequence[stats.ExpectedError], groups: int, level: float
+    metric: Metric, errors: Sequence[stats.ExpectedError], groups: int, items: int, level: float
 ) -> float:
     """Return the detectable effect on a maximum of differences: two groups differ, the others lie between.
 
@@ -251,7 +251,7 @@ def _detectable_maximum(
     relative_groups = math.log(groups / GENDERS)
     if metric.counted is not None and groups > GENDERS:
         errors_in_width = ERRORS_IN_A_COMPARISON + ERRORS_WITH_COMPARED_GROUPS * relative_groups
-        level_of_a_pair = stats.level_of_one_difference(level, groups)
+        level_of_a_pair = stats.level_of_one_difference(level, groups, items)
         deviations = groups - 1
     else:
         errors_in_width = ERRORS_IN_A_MAXIMUM + ERRORS_WITH_GROUPS * relative_groups

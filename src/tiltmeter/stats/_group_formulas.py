@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 import scipy  # loads its submodules on first use
@@ -10,6 +11,9 @@ import scipy  # loads its submodules on first use
 from tiltmeter._arrays import Floats
 from tiltmeter.stats._arithmetic import ratio
 from tiltmeter.stats._intervals import Interval
+
+MOST_OF_VARIANCE: Final = 0.5
+"""Largest share of the variance of permuted values that differences of the means are assumed to have."""
 
 
 def exact_rate_interval(rate: float, trials: float, level: float) -> Interval:
@@ -84,7 +88,7 @@ def weighted_variance(sums: Floats, sizes: Floats) -> Floats:
     return variance
 
 
-def level_of_one_difference(level: float, groups: int, power: float = 0.8) -> float:
+def level_of_one_difference(level: float, groups: int, items: float = math.inf, power: float = 0.8) -> float:
     """Return the level of a test of one difference that is as powerful as a test of several equal means.
 
     Both tests detect with probability `power` that two of the means differ, while the others lie in the
@@ -96,6 +100,9 @@ def level_of_one_difference(level: float, groups: int, power: float = 0.8) -> fl
         Confidence level of the test of all means, a chi-squared test for large samples.
     groups
         Number of means, at least two, with equal standard errors.
+    items
+        Number of items of each group. With few of them, the differences that are to be detected widen the
+        distribution of the permuted values.
     power
         Probability of detection, above one half.
 
@@ -106,5 +113,6 @@ def level_of_one_difference(level: float, groups: int, power: float = 0.8) -> fl
     freedom = groups - 1
     critical = scipy.special.chdtri(freedom, 1 - level)
     noncentrality = scipy.special.chndtrinc(critical, freedom, 1 - power)
-    quantile = math.sqrt(noncentrality) - scipy.special.ndtri(power)
-    return float(1 - 2 * scipy.special.ndtr(-quantile))
+    share_of_permuted = min(noncentrality / (groups * items), MOST_OF_VARIANCE)
+    difference = math.sqrt(noncentrality / (1 - share_of_permuted))
+    return float(1 - 2 * scipy.special.ndtr(scipy.special.ndtri(power) - difference))
