@@ -85,6 +85,7 @@ def address(shared: Path, workplace: Path) -> Iterator[str]:
     with patch.dict(os.environ, {"TILTMETER_DATA": str(shared / "data")}):
         for study, params in (
             ("genderbench", {}),
+            ("everyone", {}),
             ("associations", {"setting": "two,single,balanced,negative"}),
             ("benchmarks", {}),
         ):
@@ -234,6 +235,7 @@ WHOLE_SUITE = ["tiltmeter", "run", "genderbench", "--model", "openai/gpt-4o-mini
 WHOLE_ASSOCIATIONS = "setting=two,negative"
 """A parameter of the command in docs/associations.md that runs all identities. Other such commands run gender
 only."""
+FEW_OF_EVERYONE = "dreaddit,isear_age"
 FEW_PROBES = "study: genderbench\nparts: [direct, gest]\n"
 
 
@@ -255,6 +257,10 @@ def with_few_parts(words: list[str]) -> list[str]:
         return words
     Path("few.yaml").write_text(FEW_PROBES, encoding="utf-8")
     fewer = {"genderbench": "few.yaml", "associations": "associations/gender"}
+    if "everyone" in words and "--only" not in words:
+        words = [*words, "--only", FEW_OF_EVERYONE]
+    if "genderbench" in words and any(word.startswith("attribute=") for word in words):
+        return words
     return [*words[:2], fewer.get(words[2], words[2]), *words[3:]]
 
 

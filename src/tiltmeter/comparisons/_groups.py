@@ -13,6 +13,18 @@ _NUMBERS: Final = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*[-–]\s*(\d+(?:\.\d+)?))?
 """A number, or a range of numbers."""
 
 
+def attribute_in_words(attribute: str) -> str:
+    """Return the name of an attribute, or of the intersections of several, for a sentence.
+
+    Examples
+    --------
+    >>> attribute_in_words("race,sexual_orientation")
+    'race and sexual orientation'
+    """
+    *others, last = (name.replace("_", " ") for name in attribute.split(","))
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 @dataclass(frozen=True, slots=True)
 class Groups:
     """The attribute that a part varies, and the group that each of its prompts is about.

@@ -28,7 +28,9 @@ class EveryoneSuite(GenderBenchSuite):
 
     title = "Bias by gender, race, age and other attributes"
     source = "Tasks of GenderBench (2025) with the groups of Tiltmeter"
-    description = "Does this model treat people differently by gender, race, age, religion or disability?"
+    description = "Does this model treat people differently by gender, race, age, religion, ...?"
+    lists_parts = False
+    """Whether `tiltmeter list` has a row for each part."""
     parts: tuple[str, ...] = (*GENDER, *listed_variants())
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:

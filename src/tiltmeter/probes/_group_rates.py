@@ -9,15 +9,20 @@ import polars as pl
 from polars import DataFrame, col
 
 from tiltmeter._quantities import interval_name
-from tiltmeter.blocks import Block, IntervalRow, Intervals, named_model
+from tiltmeter.blocks import Block, Details, IntervalRow, Intervals, named_model
+from tiltmeter.comparisons import attribute_in_words
 from tiltmeter.probes._listing import PROBES
 
 MOST_GROUPS: Final = 20
 """Largest number of groups of a chart; more are in the tables of all metrics."""
+MOST_CHARTS: Final = 6
+"""Largest number of charts that are not collapsed."""
 
 
 def group_rates(findings: DataFrame, titles: Mapping[str, str]) -> list[Block]:
     """Return a chart of the rate or mean of each group for each part that is no built-in probe.
+
+    More than MOST_CHARTS are collapsed, those of each attribute together.
 
     Parameters
     ----------
@@ -28,11 +33,17 @@ def group_rates(findings: DataFrame, titles: Mapping[str, str]) -> list[Block]:
     """
     is_of_group = col.published == pl.concat_str(["group", "metric"], separator="_")
     rates = findings.filter(is_of_group, col.wording.is_null(), ~col.part.is_in(PROBES.names()))
-    charts: list[Block] = []
+    charts: dict[str, list[Block]] = {}
     for (part, metric), rows in rates.group_by("part", "metric", maintain_order=True):
         if 1 < rows["group"].n_unique() <= MOST_GROUPS:
-            charts.append(_chart(titles.get(str(part), str(part)), str(metric), rows))
-    return charts
+            chart = _chart(titles.get(str(part), str(part)), str(metric), rows)
+            charts.setdefault(rows["attribute"][0] or "group", []).append(chart)
+    if sum(map(len, charts.values())) <= MOST_CHARTS:
+        return [chart for of_attribute in charts.values() for chart in of_attribute]
+    return [
+        Details(f"Shares of the groups by {attribute_in_words(name)}", of_attribute)
+        for name, of_attribute in charts.items()
+    ]
 
 
 def _chart(title: str, metric: str, rates: DataFrame) -> Intervals:
@@ -55,7 +66,7 @@ def _chart(title: str, metric: str, rates: DataFrame) -> Intervals:
             for row in ordered.iter_rows(named=True)
         ],
         level=level,
-        names=("model", rates["attribute"][0] or "group"),
+        names=("model", attribute_in_words(rates["attribute"][0] or "group")),
         about=f"Value (dot) and {interval_name(level)} (line)",
         axis=words,
     )

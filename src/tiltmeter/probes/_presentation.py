@@ -34,7 +34,7 @@ from tiltmeter.blocks import (
     Table,
     Text,
 )
-from tiltmeter.comparisons import shown_differences
+from tiltmeter.comparisons import attribute_in_words, shown_differences
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.probes._definitions import PUBLISHED
 from tiltmeter.probes._estimates import MARK_LEVEL
@@ -371,7 +371,8 @@ def _attributes(findings: DataFrame) -> str:
     """Return the attributes of findings in words, such as "age, gender and race"."""
     declared = findings["attribute"].drop_nulls().unique(maintain_order=True)
     attributes = declared.str.split(",").explode().unique(maintain_order=True)
-    names = ["the group" if name == "group" else name for name in attributes] or ["the group"]
+    names = ["the group" if name == "group" else attribute_in_words(name) for name in attributes]
+    names = names or ["the group"]
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 

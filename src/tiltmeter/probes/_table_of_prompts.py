@@ -13,6 +13,7 @@ from pydantic import ConfigDict
 
 from tiltmeter._files.records import Record
 from tiltmeter._files.tables import ROW, UserTable
+from tiltmeter.comparisons import attribute_in_words
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.models._base import ALLOWED
 from tiltmeter.probes._contract import SYSTEM_FIELD
@@ -90,8 +91,7 @@ class Attribute:
     @property
     def words(self) -> str:
         """The attribute in words: "race", "race and gender"."""
-        *first, last = self.name.split(",")
-        return f"{', '.join(first)} and {last}" if first else last
+        return attribute_in_words(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ def effort_of(study: str, only: Sequence[str], library: Library, prices: Prices)
 def price_list(library: Library, prices: Prices) -> list[dict[str, Any]]:
     """Return one row per study with prompts and per part of it, each under the name that `run` accepts.
 
+    A study with many parts has one row.
+
     Returns
     -------
     list of dict
@@ -58,6 +60,10 @@ def price_list(library: Library, prices: Prices) -> list[dict[str, Any]]:
             rows.append(_row(family, getattr(suite, "title", ""), []))
             continue
         efforts = {part.name: _effort(study, part, library, prices) for part in study.study.parts}
+        if not getattr(suite, "lists_parts", True):
+            title = f"{study.study.title} ({len(efforts)} parts: tiltmeter plan {family})"
+            rows.append(_row(family, title, list(efforts.values())))
+            continue
         rows.append(_row(family, study.study.title, list(efforts.values())))
         titles = {part.name: part.title for part in study.study.parts}
         for name in names:

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from polars import DataFrame, Expr, Float64, col, lit
 
 from tiltmeter import stats
-from tiltmeter.comparisons import Groups
+from tiltmeter.comparisons import Groups, attribute_in_words
 from tiltmeter.designs.slots import built_in_list
 from tiltmeter.designs.wordings import Wording, wordings
 from tiltmeter.probes._attributes._tasks import part_name, tasks
@@ -168,7 +168,7 @@ class AttributeProbe(Probe):
     @property
     def attribute_words(self) -> str:
         """The attribute in words: "race", "race and gender"."""
-        return " and ".join(name.replace("_", " ") for name in self.attributes)
+        return attribute_in_words(",".join(self.attributes))
 
     def _card(self) -> Card:
         origins = [built_in_list(name).origin for name in self.attributes if self.uses_list(name)]

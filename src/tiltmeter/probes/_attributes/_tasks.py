@@ -27,6 +27,7 @@ class Task:
     limits: str
     sizes: Mapping[str, int]
     comparatives: Sequence[str] = USUAL_COMPARATIVES
+    combines: bool = True
 
 
 @cache

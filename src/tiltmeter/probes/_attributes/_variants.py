@@ -70,6 +70,8 @@ def variant_of(probe: str, attribute: str) -> AttributeProbe:
         if names.count(name) > 1:
             raise InputError(f"{place}: {name!r} is named twice; name it once")
         check_known(name, attributes, f"{place}: {probe} has no attribute {name!r}")
+    if len(names) > 1 and not tasks()[probe].combines:
+        raise InputError(f"{place}: {probe} compares one attribute at a time: {' or '.join(attributes)}")
     chosen = _class_of(probe)(",".join(names))
     if len(chosen.groups) > MOST_GROUPS:
         raise InputError(
