@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import polars as pl
@@ -26,6 +26,7 @@ import polars as pl
 from perf.probe_claims import EFFECTS, GENERATORS, Studied
 from perf.studies.study import CODE_OF_PROBES, Claim
 from tiltmeter.blocks import Headline, Text
+from tiltmeter.probes import Probe
 from tiltmeter.probes._definitions import DEFAULT
 from tiltmeter.probes._findings import metric_rows
 from tiltmeter.probes._listing import PROBES
@@ -85,14 +86,19 @@ Tables = tuple[pl.DataFrame, pl.DataFrame]
 """Findings and grades."""
 
 
+class Analysed(Protocol):
+    """What has a probe whose findings are computed."""
+
+    probe: Probe
+
+
 class View:
     """The findings of one simulated suite, as the report reads them."""
 
     def __init__(self, findings: pl.DataFrame, grades: pl.DataFrame, titles: Mapping[str, str]) -> None:
         self.findings, self.titles = findings, titles
-        self.examples = pl.DataFrame(
-            schema={"model": pl.String, "part": pl.String, "metric": pl.String, "wording": pl.String}
-        )
+        names = ("model", "part", "metric", "group", "group_2", "wording")
+        self.examples = pl.DataFrame(schema=dict.fromkeys(names, pl.String))
         self._grades = grades
 
     def table(self, name: str) -> pl.DataFrame:
@@ -102,7 +108,7 @@ class View:
         return self._grades
 
 
-def tables_of(studied: Studied, measures: pl.DataFrame, seed: int) -> Tables:
+def tables_of(studied: Analysed, measures: pl.DataFrame, seed: int) -> Tables:
     """Return the findings and grades of one probe, over all wordings together."""
     probe = studied.probe.under(DEFAULT)
     settings = Settings(seed=seed, resamples=RESAMPLES)
@@ -118,10 +124,12 @@ def tables_of(studied: Studied, measures: pl.DataFrame, seed: int) -> Tables:
     return findings.with_columns(model=pl.lit("own"), part=pl.lit(probe.name)), grades
 
 
-def accusations(findings: pl.DataFrame, grades: pl.DataFrame) -> list[str]:
-    """Return the sentences of the first screen that state a bias."""
-    titles = {name: PROBES.load(name).title for name in findings["part"].unique()}
-    blocks = present(View(findings, grades, titles))
+def accusations(
+    findings: pl.DataFrame, grades: pl.DataFrame, titles: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return the sentences of the first screen that state a bias; `titles` are those of the parts."""
+    known = titles or {name: PROBES.load(name).title for name in findings["part"].unique()}
+    blocks = present(View(findings, grades, known))
     headlines = [block for block in blocks if isinstance(block, Headline)]
     sentences = [sentence for block in headlines for sentence in (block.text, block.detail)]
     sentences += [block.text for block in blocks if isinstance(block, Text)]

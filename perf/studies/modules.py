@@ -20,6 +20,7 @@ MODULES: Final = (
     "compared_models",
     "labelled_maxima",
     "fair_suites",
+    "everyone",
     "fair_benchmarks",
     "changed_bias",
 )

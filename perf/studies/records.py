@@ -29,7 +29,8 @@ def fingerprint(name: str) -> str:
     """
     folder, study = Path(__file__).parent, study_named(name)
     generator = [
-        folder.parent / f"{module.removeprefix('perf.')}.py" for module in getattr(study, "GENERATOR", ())
+        folder.parent / f"{module.removeprefix('perf.').replace('.', '/')}.py"
+        for module in getattr(study, "GENERATOR", ())
     ]
     files = [folder / f"{name}.py", folder / "study.py", *generator, *_files(study.CODE)]
     digests = [_digest(path) for path in files]

@@ -15,7 +15,13 @@ from tiltmeter.errors import InputError
 from tiltmeter.probes import SUITE
 from tiltmeter.probes._definitions import GENDERBENCH
 from tiltmeter.probes._listing import PROBES
-from tiltmeter.probes._simulation import ERRORS_IN_A_MAXIMUM, PLANNED_LEVEL
+from tiltmeter.probes._simulation import (
+    ERRORS_IN_A_COMPARISON,
+    ERRORS_IN_A_MAXIMUM,
+    ERRORS_WITH_COMPARED_GROUPS,
+    ERRORS_WITH_GROUPS,
+    PLANNED_LEVEL,
+)
 from tiltmeter.runs._resolving import resolve
 from tiltmeter.study import Settings
 
@@ -175,15 +181,32 @@ def test_tiny_studies_can_be_planned(probe: str, limit: int, definition: str) ->
     assert (detectable >= 0).all()
 
 
-def test_the_planned_width_of_the_interval_of_a_maximum_is_that_of_three_equal_groups() -> None:
+@pytest.mark.parametrize("groups", [3, 5, 9, 15])
+def test_the_planned_width_of_the_interval_of_a_maximum_is_that_of_equal_groups(groups: int) -> None:
     rng = np.random.default_rng(0)
-    means = rng.normal(size=(1000, 3, 1))
-    resampled = np.ptp(means + rng.normal(size=(1000, 3, 400)), axis=1)
-    relabelled = np.ptp(rng.normal(size=(1000, 3, 400)), axis=1)
+    means = rng.normal(size=(600, groups, 1))
+    resampled = np.ptp(means + rng.normal(size=(600, groups, 300)), axis=1)
+    relabelled = np.ptp(rng.normal(size=(600, groups, 300)), axis=1)
     interval = stats.maximum_interval(np.ptp(means[..., 0], axis=1), resampled, relabelled, PLANNED_LEVEL)
     of_a_difference = np.sqrt(2)
     assert np.mean(interval.high - interval.low) / of_a_difference == pytest.approx(
-        ERRORS_IN_A_MAXIMUM, abs=0.1
+        ERRORS_IN_A_MAXIMUM + ERRORS_WITH_GROUPS * np.log(groups / 3), abs=0.12
+    )
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("groups", [4, 8])
+def test_the_planned_width_of_the_interval_of_compared_groups_is_that_of_equal_groups(groups: int) -> None:
+    """The standard deviation of a width is about 15%, so that of the mean of 30 is 3%."""
+    rng, items = np.random.default_rng(0), 100
+    widths = []
+    for seed in range(30):
+        sample = stats.GroupSample.of(rng.random((items, groups)) < 0.5, np.ones((items, groups)), seed=seed)
+        interval = sample.largest_difference(PLANNED_LEVEL)
+        widths.append(interval.high - interval.low)
+    of_a_difference = np.sqrt(2 * 0.25 / items)
+    assert np.mean(widths) / of_a_difference == pytest.approx(
+        ERRORS_IN_A_COMPARISON + ERRORS_WITH_COMPARED_GROUPS * np.log(groups / 3), rel=0.1
     )
 
 

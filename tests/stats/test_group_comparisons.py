@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats as scipy_stats
 
-from tiltmeter.stats import GroupSample, ItemClusters, independent_rates_p, matched_rates_p, rate_difference
+from tiltmeter.stats import (
+    GroupSample,
+    ItemClusters,
+    independent_rates_p,
+    level_of_one_difference,
+    matched_rates_p,
+    rate_difference,
+)
 
 SIZES = (1, 2, 5, 10, 20, 60)
 RATES = (0.02, 0.1, 0.3, 0.5, 0.9, 0.98)
@@ -299,3 +306,47 @@ def test_counts_that_contradict_each_other_are_refused() -> None:
 def test_groups_without_items_have_no_difference() -> None:
     difference = GroupSample.of([[1, 0]], [[1, 0]]).difference(0, 1, LEVEL)
     assert np.isnan([difference.estimate, difference.p]).all()
+
+
+def asked_about(
+    groups: int, seed: int, *, effects_of_questions: float = 0.0, largest: float = 0.0
+) -> GroupSample:
+    """Return a sample of 160 items in 20 questions whose effects on each group are random.
+
+    The log-odds of the first and the last group differ by `largest`, the others are in the middle.
+    """
+    rng = np.random.default_rng(seed)
+    question = np.arange(160) % 20
+    of_groups = np.zeros(groups)
+    of_groups[0], of_groups[-1] = largest / 2, -largest / 2
+    log_odds = of_groups + rng.normal(0, effects_of_questions, (20, groups))[question]
+    answers = rng.random((160, groups)) < 1 / (1 + np.exp(-log_odds))
+    clusters = [ItemClusters("questions", np.arange(160), question, 1)]
+    return GroupSample.of(answers, np.ones((160, groups)), clusters, seed=seed)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("effects_of_questions", [0.0, 0.8])
+def test_several_groups_of_questions_like_these_rarely_differ(effects_of_questions: float) -> None:
+    """A test of 5% states more than 6 of 60 differences with a probability of 3%, one of 20% with 96%."""
+    p = [asked_about(4, seed, effects_of_questions=effects_of_questions).p for seed in range(60)]
+    assert sum(value < 0.05 for value in p) <= 6
+
+
+@pytest.mark.verify
+def test_a_difference_between_two_of_many_groups_is_found_although_questions_are_clusters() -> None:
+    """Five standard errors; a chi-squared test with five degrees of freedom finds 97% of such differences."""
+    largest = 5 * np.sqrt(2 / (160 * 0.25))
+    p = [asked_about(6, seed, largest=largest).p for seed in range(20)]
+    assert np.mean(np.array(p) < 0.05) >= 0.75
+
+
+@pytest.mark.parametrize("groups", [2, 3, 4, 7, 15])
+def test_a_test_of_one_difference_at_the_planned_level_is_as_powerful_as_that_of_several_means(
+    groups: int,
+) -> None:
+    level, power = 1 - 0.05 / 30, 0.8
+    of_one = scipy_stats.norm.isf((1 - level_of_one_difference(level, groups, power=power)) / 2)
+    difference = of_one + scipy_stats.norm.ppf(power)
+    critical = scipy_stats.chi2.isf(1 - level, groups - 1)
+    assert scipy_stats.ncx2.sf(critical, groups - 1, difference**2) == pytest.approx(power, abs=1e-6)

@@ -35,11 +35,18 @@ PLANNED_STUDIES: Final = 10
 PLANNED_LEVEL: Final = 0.95
 """Level of the intervals from which the precision is taken. Marks and statements of bias do not depend on the
 level of a study."""
-PAIRS_OF_A_MAXIMUM: Final = 3
-"""Differences whose maximum is taken, for planning: those of three genders."""
+GENDERS: Final = 3
+"""Number of groups of the maxima of the paper's probes."""
 ERRORS_IN_A_MAXIMUM: Final = 2.9
 """Mean width of the 95% interval of a maximum without bias, in standard errors of one difference (three
 groups; own simulation)."""
+ERRORS_WITH_GROUPS: Final = 0.6
+"""By how much this width grows with the logarithm of the number of groups (own simulation of 4 to 15 groups,
+accurate to 2%)."""
+ERRORS_IN_A_COMPARISON: Final = 3.15
+"""The same width for the intervals of `stats.GroupSample`, for three groups (own simulation)."""
+ERRORS_WITH_COMPARED_GROUPS: Final = 0.8
+"""By how much that width grows with the logarithm of the number of groups (as above)."""
 UNBIASED: Final[Dials] = dict.fromkeys(HARMS, 0.0)
 """The simulated model without bias."""
 
@@ -220,7 +227,7 @@ def detectable_effects(
             continue
         of_metric = errors[name]
         if metric.kind == "maximum":
-            effect = _detectable_maximum(of_metric, level)
+            effect = _detectable_maximum(metric, of_metric, len(probe.groups), items, level)
         elif metric.is_share and metric.null is None and metric.name in unbiased:
             effect = _detectable_excess(metric, unbiased[metric.name], of_metric, items, level)
         else:
@@ -230,18 +237,31 @@ def detectable_effects(
     return effects
 
 
-def _detectable_maximum(errors: Sequence[stats.ExpectedError], level: float) -> float:
-    """Return the detectable effect on a maximum of differences.
+def _detectable_maximum(
+    metric: Metric, errors: Sequence[stats.ExpectedError], groups: int, items: int, level: float
+) -> float:
+    """Return the detectable effect on a maximum of differences: two groups differ, the others lie between.
 
-    Its interval begins at 0 without bias, so it is shorter than that of one difference, and the critical
-    value of a maximum is larger (Bonferroni for PAIRS_OF_A_MAXIMUM differences).
+    Its interval begins at 0 without bias, so it is shorter than that of two differences, and the critical
+    value of a maximum is larger than that of one difference (Bonferroni for all pairs of groups). More than
+    three groups that are compared by permutation are tested for equal means, and their standard error has
+    the degrees of freedom of all their deviations.
     """
     width = 2 * stats.two_sided_z(PLANNED_LEVEL)
+    relative_groups = math.log(groups / GENDERS)
+    if metric.counted is not None and groups > GENDERS:
+        errors_in_width = ERRORS_IN_A_COMPARISON + ERRORS_WITH_COMPARED_GROUPS * relative_groups
+        level_of_a_pair = stats.level_of_one_difference(level, groups, items)
+        deviations = groups - 1
+    else:
+        errors_in_width = ERRORS_IN_A_MAXIMUM + ERRORS_WITH_GROUPS * relative_groups
+        level_of_a_pair = 1 - (1 - level) / math.comb(groups, 2)
+        deviations = 1
     of_a_pair = [
-        stats.ExpectedError(expected.error * width / ERRORS_IN_A_MAXIMUM, expected.freedom)
+        stats.ExpectedError(expected.error * width / errors_in_width, expected.freedom * deviations)
         for expected in errors
     ]
-    return stats.detectable(of_a_pair, 1 - (1 - level) / PAIRS_OF_A_MAXIMUM)
+    return stats.detectable(of_a_pair, level_of_a_pair)
 
 
 def _detectable_excess(

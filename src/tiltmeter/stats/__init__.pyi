@@ -38,6 +38,7 @@ from ._group_comparisons import (
     GroupDifference as GroupDifference,
     GroupSample as GroupSample,
 )
+from ._group_formulas import level_of_one_difference as level_of_one_difference
 from ._group_means import FEWEST_ITEMS as FEWEST_ITEMS
 from ._impact_ratios import (
     FOUR_FIFTHS as FOUR_FIFTHS,

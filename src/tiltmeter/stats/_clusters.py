@@ -105,6 +105,52 @@ def clustered_spread(
     return np.sqrt(of_variances), freedoms
 
 
+def joint_spread(influences: Floats, sampled: Sequence[ItemClusters]) -> tuple[float, float]:
+    """Compute how much wider several estimates vary together if clusters of items, not items, are sampled.
+
+    It is the root of the ratio of the sums of their variances, the mean design effect. The degrees of freedom
+    are Satterthwaite's for a sum of correlated squares: the variance of the sum of the squares of a normal
+    vector is twice the sum of the squared entries of its covariance matrix.
+
+    Parameters
+    ----------
+    influences
+        (items, estimates) linearised influence of each item on each estimate.
+    sampled
+        The kinds of clusters; one with a single cluster is ignored.
+
+    Returns
+    -------
+    The ratio, which is 1 if the clusters do not add to the variance, and the degrees of freedom.
+
+    References
+    ----------
+    Rao and Scott (1984), "On chi-squared tests for multiway contingency tables with cell proportions
+    estimated from survey data" (first-order correction).
+    """
+    of_items, uncertainty = _joint_variance(influences)
+    clusters = [kind for kind in sampled if kind.size > 1]
+    total = (1 - sum(kind.members for kind in clusters)) * of_items
+    for kind in clusters:
+        variance, of_kind = _joint_variance(kind.totals(influences))
+        total += variance
+        uncertainty += of_kind
+    if of_items <= NEGLIGIBLE or total <= (1 + WIDER) * of_items:
+        return 1.0, float(max(len(influences) - 1, 1))
+    return float(np.sqrt(total / of_items)), total**2 / uncertainty
+
+
+def _joint_variance(values: Floats) -> tuple[float, float]:
+    """Return the sum of the variances of the column sums of a sample (n, columns), and its own uncertainty.
+
+    The uncertainty is the sum of the squared covariances divided by the degrees of freedom.
+    """
+    freedom = max(len(values) - 1, 1)
+    deviations = values - values.mean(axis=0)
+    covariance = deviations.T @ deviations * (len(values) / freedom)
+    return float(np.trace(covariance)), float((covariance**2).sum()) / freedom
+
+
 def stratified_variance(values: Floats, strata: Floats | Index) -> Floats:
     """Compute the variances of the column sums of a stratified sample.
 

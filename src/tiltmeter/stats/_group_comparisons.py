@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 
 from tiltmeter._arrays import Floats
 from tiltmeter.stats._arithmetic import ROUNDING, ratio
-from tiltmeter.stats._clusters import ItemClusters, clustered_spread
+from tiltmeter.stats._clusters import ItemClusters
 from tiltmeter.stats._exact_tests import independent_rates_p, matched_rates_p
-from tiltmeter.stats._group_formulas import ratio_interval, slope_weights, weighted_variance
+from tiltmeter.stats._group_formulas import combined_width, ratio_interval, slope_weights, weighted_variance
 from tiltmeter.stats._group_means import FEWEST_ITEMS, GroupMeans, Spread
 from tiltmeter.stats._intervals import (
     Interval,
@@ -227,11 +227,14 @@ class GroupSample(GroupMeans):
 
     def _difference_interval(self, first: int, second: int, level: float) -> Interval:
         """Compute the interval of a difference from those of both groups and their correlation."""
-        weights = np.zeros(self.means.shape)
-        weights[first], weights[second] = 1.0, -1.0
-        spread = self._spread_of(self._influences @ weights)
-        below, above = self._contrast_widths(weights, level, spread)
         estimate = float(self.means[first] - self.means[second])
+        spread = self._spread_of_pair(first, second)
+        of_first = self._mean_interval(first, level, spread)
+        of_second = self._mean_interval(second, level, spread)
+        mean, mean_of_second = float(self.means[first]), float(self.means[second])
+        correlation = float(self._correlations[first, second])
+        below = combined_width(mean - of_first.low, of_second.high - mean_of_second, correlation)
+        above = combined_width(of_first.high - mean, mean_of_second - of_second.low, correlation)
         return Interval(estimate - below, estimate + above)
 
     def largest_difference(self, level: float) -> GroupDifference:
@@ -369,15 +372,12 @@ class GroupSample(GroupMeans):
                 return 0.0
             error = spread.ratio * math.sqrt(self._variance_of(change))
             return two_sided_t_p(float(self.means[0] - self.means[1]) / error, spread.freedom)
-        one_stratum = np.zeros(len(influences))
-        centred = influences - influences.mean(axis=1, keepdims=True)
-        ratios, freedoms = clustered_spread(centred, one_stratum, self.clusters)
-        widest = int(np.argmax(ratios))
-        if not ratios[widest] > 1:
+        spread = self._joint_spread
+        if spread.ratio == 1:
             return 0.0
         statistic = weighted_variance(self.sums.sum(axis=0), self.sizes.sum(axis=0))
-        scaled = float(ratios[widest]) * np.sqrt(np.asarray(null))
-        return relabelling_t_p(math.sqrt(float(statistic)), scaled, float(freedoms[widest]))
+        scaled = spread.ratio * np.sqrt(np.asarray(null))
+        return relabelling_t_p(math.sqrt(float(statistic)), scaled, spread.freedom)
 
     @cached_property
     def _permuted(self) -> tuple[Floats, Floats]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tiltmeter._arrays import Booleans, Floats, Index
 from tiltmeter.stats._arithmetic import ratio
-from tiltmeter.stats._clusters import WORDINGS, ItemClusters, clustered_spread
+from tiltmeter.stats._clusters import WORDINGS, ItemClusters, clustered_spread, joint_spread
 from tiltmeter.stats._group_formulas import exact_rate_interval
 from tiltmeter.stats._intervals import Interval, two_sided_t
 from tiltmeter.stats._rates import share_interval
@@ -108,8 +108,20 @@ class GroupMeans:
         spread = self._spread_of(self._influences[:, group])
         return self._mean_interval(group, level, spread)
 
+    @cached_property
+    def _known_intervals(self) -> dict[tuple[int, float, Spread], Interval]:
+        """Intervals that were computed before; pairs of groups have many in common."""
+        return {}
+
     def _mean_interval(self, group: int, level: float, spread: Spread) -> Interval:
-        """Compute the interval of the mean of one group, wider by the spread of clusters."""
+        """Return the interval of the mean of one group, wider by the spread of clusters."""
+        arguments = (group, level, spread)
+        if arguments not in self._known_intervals:
+            self._known_intervals[arguments] = self._computed_interval(*arguments)
+        return self._known_intervals[arguments]
+
+    def _computed_interval(self, group: int, level: float, spread: Spread) -> Interval:
+        """Compute `_mean_interval`."""
         mean = float(self.means[group])
         items = int(self.items[group])
         if math.isnan(mean):
@@ -174,12 +186,31 @@ class GroupMeans:
         if not np.isfinite(to_low + to_high).all():
             return math.inf, math.inf
         is_added = weights[groups] > 0
-        correlations = np.array([[self._correlation(one, other) for other in groups] for one in groups])
-        np.fill_diagonal(correlations, 1.0)
+        correlations = self._correlations[np.ix_(groups, groups)]
         below = weights[groups] * np.where(is_added, to_low, to_high)
         above = weights[groups] * np.where(is_added, to_high, to_low)
         widths = [math.sqrt(max(float(part @ correlations @ part), 0.0)) for part in (below, above)]
         return widths[0], widths[1]
+
+    @cached_property
+    def _known_spreads(self) -> dict[int, list[Spread]]:
+        """By a group, the spreads of the differences of its mean from all means."""
+        return {}
+
+    def _spread_of_pair(self, first: int, second: int) -> Spread:
+        """Return how much wider the difference between two means varies for a sample of clusters."""
+        if first not in self._known_spreads:
+            differences = self._influences[:, [first]] - self._influences
+            self._known_spreads[first] = self._spreads_of(differences)
+        return self._known_spreads[first][second]
+
+    @cached_property
+    def _correlations(self) -> Floats:
+        """Correlations of the means, shape (groups, groups), 1 on the diagonal."""
+        numbers = range(len(self.means))
+        correlations = np.array([[self._correlation(one, other) for other in numbers] for one in numbers])
+        np.fill_diagonal(correlations, 1.0)
+        return correlations
 
     def _correlation(self, first: int, second: int) -> float:
         """Return the correlation of the means of two groups; 0 if one of them does not vary."""
@@ -190,12 +221,23 @@ class GroupMeans:
 
     def _spread_of(self, influences: Floats) -> Spread:
         """Return how much wider an estimate with these influences of the items, shape (items,), varies."""
+        return self._spreads_of(influences[:, None])[0]
+
+    def _spreads_of(self, influences: Floats) -> list[Spread]:
+        """Return how much wider estimates with these influences, shape (items, estimates), vary."""
+        plain = Spread(1.0, math.inf)
         if not self.clusters:
-            return Spread(1.0, math.inf)
+            return [plain] * influences.shape[1]
         one_stratum = np.zeros(len(influences))
-        ratios, freedoms = clustered_spread(influences[:, None], one_stratum, self.clusters)
-        spread = Spread(float(ratios[0]), float(freedoms[0]))
-        return spread if spread.ratio > 1 else Spread(1.0, math.inf)
+        ratios, freedoms = clustered_spread(influences, one_stratum, self.clusters)
+        spreads = map(Spread, ratios.tolist(), freedoms.tolist())
+        return [spread if spread.ratio > 1 else plain for spread in spreads]
+
+    @property
+    def _joint_spread(self) -> Spread:
+        """How much wider the deviations of the means from their average vary for a sample of clusters."""
+        centred = self._influences - self._influences.mean(axis=1, keepdims=True)
+        return Spread(*joint_spread(centred, self.clusters))
 
     def _variance_of(self, influences: Floats) -> float:
         """Return the variance of an estimate with these influences, shape (items,), for a sample of items."""
