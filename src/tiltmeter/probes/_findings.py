@@ -48,6 +48,8 @@ from tiltmeter.study import RunView, Settings, as_findings
 
 TIPPING_SAMPLE: Final = 500
 """Responses from which a tipping point is computed."""
+PERMUTATIONS_OF_A_RESAMPLE: Final = 10
+"""Permutations of a test for each bootstrap resample, up to the usual number."""
 COLUMNS_OF_ESTIMATE: Final = (
     *("low", "high", "p", "method"),
     *("low_items", "high_items", "low_mark", "high_mark"),
@@ -125,6 +127,7 @@ def estimate_metrics(
 
 def _compared_rates(counted: CountedItems, settings: Settings) -> dict[tuple[str, str] | None, ComparedRates]:
     """Return the shares of labels in each group, by the `counted` labels of the metrics that need them."""
+    draws = min(stats.DRAWS, PERMUTATIONS_OF_A_RESAMPLE * settings.resamples - 1)
     samples: dict[tuple[str, str] | None, ComparedRates] = {}
     for metric in counted.metrics:
         if metric.counted is not None and metric.counted not in samples:
@@ -133,7 +136,12 @@ def _compared_rates(counted: CountedItems, settings: Settings) -> dict[tuple[str
             if not metric.averaged:
                 sizes = sums + sizes
             sample = stats.GroupSample.of(
-                sums, sizes, counted.clusters, is_rate=not metric.averaged, seed=settings.seed
+                sums,
+                sizes,
+                counted.clusters,
+                is_rate=not metric.averaged,
+                seed=settings.seed,
+                draws=draws,
             )
             samples[metric.counted] = ComparedRates(sample, counted.groups)
     return samples

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -33,7 +33,7 @@ from tiltmeter.stats._intervals import (
 from tiltmeter.stats._permutations import permuted_between, permuted_within
 
 DRAWS: Final = 9999
-"""Number of random permutations of a test; no p-value is below 1 / (DRAWS + 1)."""
+"""Usual number of random permutations of a test; no p-value is below 1 / (draws + 1)."""
 NORMAL_DRAWS: Final = 1000
 """Number of random errors from which the upward bias of a maximum is estimated."""
 
@@ -60,6 +60,8 @@ class GroupSample(GroupMeans):
         See GroupMeans.
     seed
         Seed of the permutations.
+    draws
+        Number of permutations.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class GroupSample(GroupMeans):
     """
 
     seed: int = 0
+    draws: int = DRAWS
 
     @classmethod
     def of(
@@ -82,6 +85,7 @@ class GroupSample(GroupMeans):
         *,
         is_rate: bool = True,
         seed: int = 0,
+        draws: int = DRAWS,
     ) -> GroupSample:
         """Return the sample; raise ValueError if the shapes differ or a size is negative."""
         totals, numbers = np.asarray(sums, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
@@ -89,7 +93,7 @@ class GroupSample(GroupMeans):
             raise ValueError("sums and sizes must have the same shape (items, groups)")
         if (numbers < 0).any() or (is_rate and ((totals < 0) | (totals > numbers)).any()):
             raise ValueError("sizes must not be negative, and counts must lie between 0 and their size")
-        return cls(totals, numbers, clusters, is_rate, seed)
+        return cls(totals, numbers, clusters, is_rate, seed, draws)
 
     # -- differences -----------------------------------------------------------------------------------------
 
@@ -281,7 +285,7 @@ class GroupSample(GroupMeans):
         """Return the sample in which the items alone are sampled."""
         if not self.clusters:
             return self
-        sample = GroupSample(self.sums, self.sizes, (), self.is_rate, self.seed)
+        sample = replace(self, clusters=())
         if self.sums.shape[1] > 2:  # the permutations are the same without clusters
             sample.__dict__["_permuted"] = self._permuted
         return sample
@@ -291,16 +295,14 @@ class GroupSample(GroupMeans):
         others = [number for number in range(self.sums.shape[1]) if number != group]
         sums = np.stack([self.sums[:, group], self.sums[:, others].sum(axis=1)], axis=1)
         sizes = np.stack([self.sizes[:, group], self.sizes[:, others].sum(axis=1)], axis=1)
-        return GroupSample(sums, sizes, self.clusters, self.is_rate, self.seed)
+        return replace(self, sums=sums, sizes=sizes)
 
     def of_groups(self, groups: Sequence[int]) -> GroupSample:
         """Return the sample of some of the groups."""
         chosen = list(groups)
         if chosen == list(range(self.sums.shape[1])):
             return self
-        return GroupSample(
-            self.sums[:, chosen], self.sizes[:, chosen], self.clusters, self.is_rate, self.seed
-        )
+        return replace(self, sums=self.sums[:, chosen], sizes=self.sizes[:, chosen])
 
     # -- tests -----------------------------------------------------------------------------------------------
 
@@ -381,7 +383,7 @@ class GroupSample(GroupMeans):
 
     @cached_property
     def _permuted(self) -> tuple[Floats, Floats]:
-        """Sums and sizes of the groups, shape (DRAWS, groups), after random permutations.
+        """Sums and sizes of the groups, shape (draws, groups), after random permutations.
 
         The attempts of matched sets are permuted over their groups, and those of items with a single group
         over these items.
@@ -389,7 +391,7 @@ class GroupSample(GroupMeans):
         groups_of_item = self.has_group.sum(axis=1)
         generator = np.random.Generator(np.random.PCG64(self.seed))
         values = np.stack([self.sums, self.sizes], axis=-1)
-        of_sets = permuted_within(values[groups_of_item > 1], DRAWS, generator)
-        of_singles = permuted_between(values[groups_of_item == 1], DRAWS, generator)
+        of_sets = permuted_within(values[groups_of_item > 1], self.draws, generator)
+        of_singles = permuted_between(values[groups_of_item == 1], self.draws, generator)
         totals = of_sets + of_singles
         return totals[..., 0], totals[..., 1]

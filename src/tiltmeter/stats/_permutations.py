@@ -77,17 +77,37 @@ def _arrangements(pattern: Floats, most: int) -> Floats | None:
 def _permuted_one_by_one(values: Floats, draws: int, generator: np.random.Generator) -> Floats:
     """Return the totals of `permuted_within`, with the order of each set drawn by itself."""
     items, groups, columns = values.shape
-    is_present = values[..., -1] > 0
+    sizes = values[..., -1]
+    if columns == 2 and (sizes == sizes[:, :1]).all():
+        return _permuted_sums(values, draws, generator)
+    is_present = sizes > 0
     totals = np.empty((draws, groups, columns))
     places = np.argsort(~is_present, axis=1, kind="stable")  # the groups of each set come first
-    rows = np.arange(items)[None, :, None]
     for block in blocks_of(draws, items * groups):
-        keys = generator.random((len(block), items, groups))
+        keys = generator.random((len(block), items, groups), dtype=np.float32)
         keys[:, ~is_present] = 2.0
         order = np.argsort(keys, axis=2)
         group_at = np.empty_like(order)
         np.put_along_axis(group_at, np.broadcast_to(places, order.shape), order, axis=2)
-        totals[block.start : block.stop] = values[rows, group_at].sum(axis=1)
+        for column in range(columns):
+            of_column = np.broadcast_to(values[..., column], order.shape)
+            permuted = np.take_along_axis(of_column, group_at, axis=2)
+            totals[block.start : block.stop, :, column] = permuted.sum(axis=1)
+    return totals
+
+
+def _permuted_sums(values: Floats, draws: int, generator: np.random.Generator) -> Floats:
+    """Return the totals of `permuted_within` where all groups of a set have the same size.
+
+    The sizes then stay where they are, and only the sums are permuted.
+    """
+    items, groups, columns = values.shape
+    totals = np.empty((draws, groups, columns))
+    totals[..., 1] = values[..., 1].sum(axis=0)
+    for block in blocks_of(draws, items * groups):
+        sums = np.broadcast_to(values[..., 0], (len(block), items, groups)).copy()
+        generator.permuted(sums, axis=2, out=sums)
+        totals[block.start : block.stop, :, 0] = sums.sum(axis=1)
     return totals
 
 
