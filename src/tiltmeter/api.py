@@ -66,7 +66,7 @@ def list_studies() -> DataFrame:
     --------
     >>> import tiltmeter as tm
     >>> tm.list_studies()["study"].to_list()[:3]
-    ['genderbench', 'associations', 'benchmarks']
+    ['genderbench', 'bbq', 'everyone']
     """
     return DataFrame(listings.list_studies())
 

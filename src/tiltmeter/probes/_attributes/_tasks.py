@@ -1,21 +1,20 @@
-"""The tasks that can compare other groups than those of gender, from `attributes.yaml`."""
+"""The tasks that can compare other groups than those of gender, from `attributes.toml`."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tiltmeter._files.yaml import packaged_yaml
-
 USUAL_COMPARATIVES: Final = ("more often", "less often")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What `attributes.yaml` says about the task of a probe; its comments explain the fields."""
+    """What `attributes.toml` says about the task of a probe; its comments explain the fields."""
 
     attributes: Sequence[str]
     rate: str
@@ -33,8 +32,9 @@ class Task:
 @cache
 def tasks() -> Mapping[str, Task]:
     """Return the tasks by the name of their probe."""
-    content: Mapping[str, Mapping[str, Any]] = packaged_yaml(Path(__file__).with_name("attributes.yaml"))
-    return {name: Task(**fields) for name, fields in content.items()}
+    content = Path(__file__).with_name("attributes.toml").read_text(encoding="utf-8")
+    described: Mapping[str, Mapping[str, Any]] = tomllib.loads(content)
+    return {name: Task(**fields) for name, fields in described.items()}
 
 
 def part_name(probe: str, attribute: str) -> str:
