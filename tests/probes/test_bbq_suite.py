@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import binom
 
 import tiltmeter as tm
+from conftest import Tiltmeter
 from support.bbq import AT_HAND, IN_LINE, OPPOSED, UNKNOWN, category, chosen, design_of, made_up, responses
 from tiltmeter.blocks import Headline
 from tiltmeter.datasets import Library
@@ -345,3 +346,8 @@ def test_a_fair_model_is_seldom_accused_and_planted_biases_are_found() -> None:
     cautious = [claims(designs, seed, partial(own_answers, caution=1.5)) for seed in range(10)]
     assert sum(len(claim["caution"]) == len(SCREENS) for claim in cautious) >= 8
     assert sum(bool(claim["bias"]) for claim in cautious) <= 3
+
+
+def test_the_first_screen_counts_all_responses(tiltmeter: Tiltmeter) -> None:
+    done = tiltmeter("run bbq/age --model sim/mild --limit 12 --display none --out run", exits=0)
+    assert "48 of 48 responses (100.0%) could be parsed" in done.stdout

@@ -9,8 +9,8 @@ from typing import Final
 
 from polars import Expr, String, col
 
-_NUMBERS: Final = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*[-–]\s*(\d+(?:\.\d+)?))?")
-"""A number, or a range of numbers."""
+_NUMBERS: Final = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*[-–]\s*(\d+(?:\.\d+)?))?(?:-year-olds)?")
+"""A number, or a range of numbers, such as an age."""
 
 
 def attribute_in_words(attribute: str) -> str:
@@ -82,8 +82,8 @@ class Groups:
 
         Examples
         --------
-        >>> Groups("age", "age").numbers(["20-29", "30"])
-        [24.5, 30.0]
+        >>> Groups("age", "age").numbers(["20-29", "30", "70-year-olds"])
+        [24.5, 30.0, 70.0]
         """
         numbers = []
         for name in names:

@@ -94,6 +94,11 @@ def read_released(path: Source, columns: str | None = None) -> DataFrame:
         chosen = _compared(col(name))
         is_option = pl.any_horizontal(chosen == option for option in options)
         with_answer = table.rows.filter(col(name).is_not_null())
+        if with_answer.is_empty():
+            raise InputError(
+                f"{path}: column {name!r} has no predictions; name the columns of predictions with "
+                "-P column=NAME"
+            )
         if not with_answer.select(is_option.mean() > 0.5).item():
             number = int(with_answer.filter(~is_option)[ROW].to_list()[0])
             raise InputError(

@@ -351,11 +351,12 @@ def _extremes(estimate: Estimate, estimates: Sequence[Estimate]) -> str:
     rates = [rate for rate in estimates if rate.named.metric.name == metric.of]
     if not rates:
         return ""
+    rates, outcome = _most_divergent(rates)
     rates.sort(key=lambda rate: rate.value)
     has_score = rates[0].named.metric.unit == "score"
     ends = []
     for rate in (rates[-1], rates[0]):
-        group = " ".join(rate.named.values.values())
+        group = " ".join(value for name, value in rate.named.values.items() if value != outcome)
         mean = quantity(rate.value, rate.low, rate.high, "score") if has_score else f"{rate.value:.0%}"
         ends.append(f"{group} {mean}")
     if has_score:
@@ -363,10 +364,31 @@ def _extremes(estimate: Estimate, estimates: Sequence[Estimate]) -> str:
         is_corrected = observed != quantity(estimate.value, unit="score")
         before = f"; {observed} before the correction" if is_corrected else ""
         return f": {', '.join(ends)}{before}"
+    if outcome:
+        ends[0] = f"{outcome}, {ends[0]}"
     observed = f"{rates[-1].value - rates[0].value:.0%}"
     is_corrected = observed != f"{estimate.value:.0%}"
     before = f"; {observed.removesuffix('%')} points before the correction" if is_corrected else ""
     return f": {', '.join(ends)}{before}"
+
+
+def _most_divergent(rates: list[Estimate]) -> tuple[list[Estimate], str]:
+    """Return the rates of the outcome whose rates differ most between groups, and this outcome.
+
+    The rates of several outcomes, such as emotions, have the outcome as their first placeholder and the
+    group as their second. The outcome of other rates is an empty text.
+    """
+    if len(rates[0].named.values) < 2:
+        return rates, ""
+    by_outcome: dict[str, list[Estimate]] = {}
+    for rate in rates:
+        by_outcome.setdefault(next(iter(rate.named.values.values())), []).append(rate)
+    ranges = {
+        outcome: max(rate.value for rate in of_outcome) - min(rate.value for rate in of_outcome)
+        for outcome, of_outcome in by_outcome.items()
+    }
+    widest = max(ranges, key=lambda outcome: ranges[outcome])
+    return by_outcome[widest], widest
 
 
 def _note_of_few_labels(note: str | None, corrected: Estimate, labelled: int) -> str | None:

@@ -133,7 +133,9 @@ def present(view: ReportView) -> list[Block]:
     blocks: list[Block] = []
     before_table = models[:1] if len(models) > MOST_MODELS else models[-1:]
     for model in models:
-        blocks += _summary(model, measured.filter(model=model), view.titles, is_only=len(models) == 1)
+        responses = _responses_of_parts(numbers.filter("measured", model=model))
+        of_model = measured.filter(model=model)
+        blocks += _summary(model, of_model, responses, view.titles, is_only=len(models) == 1)
         if model in before_table and measured["mark"].is_not_null().any():
             blocks.append(_worst_of_each_harm(measured, titles))
         elif model in before_table and measured.select(IS_MEAN.any()).item():
@@ -183,10 +185,30 @@ def _harm_title(harm: str) -> str:
 # -- summary -------------------------------------------------------------------------------------------------
 
 
-def _summary(model: str, key: DataFrame, titles: Mapping[str, str], *, is_only: bool) -> list[Block]:
+def _responses_of_parts(numbers: DataFrame) -> DataFrame:
+    """Return `attempts` and `answered` of each part: those of the metric about most of its responses."""
+    return numbers.sort("attempts").unique("part", keep="last").select("attempts", "answered")
+
+
+def _summary(
+    model: str, key: DataFrame, responses: DataFrame, titles: Mapping[str, str], *, is_only: bool
+) -> list[Block]:
     """Return the summary of one model: its headline, and harms, responses and tests without a result.
 
     Of several models, what could be parsed is named only if some responses could not.
+
+    Parameters
+    ----------
+    model
+        Name of the model.
+    key
+        Its key metrics.
+    responses
+        `attempts` and `answered` of each part.
+    titles
+        Titles of the parts by name.
+    is_only
+        Whether there is no other model.
     """
     marked = key.filter(col.mark.is_not_null())
     counts = Counter(marked["mark"])
@@ -194,8 +216,7 @@ def _summary(model: str, key: DataFrame, titles: Mapping[str, str], *, is_only: 
     means = list(key.filter(IS_MEAN).iter_rows(named=True))
     sentences: list[str] = []
     parsed = ""
-    of_parts = key.sort("attempts").unique("part", keep="last")
-    answered, attempts = of_parts.select(pl.sum("answered", "attempts")).row(0)
+    answered, attempts = responses.select(pl.sum("answered", "attempts")).row(0)
     if attempts and (is_only or answered < attempts):
         percent = 1000 * answered // attempts / 10
         parsed = f"{answered:,} of {attempts:,} responses ({percent:.1f}%) could be parsed."

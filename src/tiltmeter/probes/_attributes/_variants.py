@@ -72,7 +72,8 @@ def variant_of(probe: str, attribute: str) -> AttributeProbe:
         check_known(name, attributes, f"{place}: {probe} has no attribute {name!r}")
     if len(names) > 1 and not tasks()[probe].combines:
         raise InputError(f"{place}: {probe} compares one attribute at a time: {' or '.join(attributes)}")
-    chosen = _class_of(probe)(",".join(names))
+    in_order = [name for name in (*attributes[1:], USUAL) if name in names]
+    chosen = _class_of(probe)(",".join(in_order))
     if len(chosen.groups) > MOST_GROUPS:
         raise InputError(
             f"{place} has {len(chosen.groups)} groups, more than {MOST_GROUPS}; name fewer attributes"

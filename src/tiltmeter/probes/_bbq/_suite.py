@@ -43,7 +43,7 @@ OF_RELEASED: Final = {
 class BbqSuite(GenderBenchSuite):
     """Registry entry of BBQ: texts for listings; calling it creates the study."""
 
-    title = f"Stereotypes in answers to questions, in {len(PARTS)} categories"
+    title = f"Stereotypes in answers to questions in {len(PARTS)} categories"
     source = "BBQ: A Hand-Built Bias Benchmark for Question Answering (2022)"
     description = "Does this model follow stereotypes where a text leaves the answer open, or gives another?"
     parts = PARTS
