@@ -128,6 +128,10 @@ def changed(row: int, **values: Any) -> Callable[[Rows], Rows]:
             r"row 1, column 'unifiedqa-t5-11b_pred_qonly': most values are none of the options",
         ),
         (
+            lambda rows: [{name: value for name, value in row.items() if name != "label"} for row in rows],
+            r"looks like answers to BBQ, but lacks the column 'label'",
+        ),
+        (
             lambda rows: [{**row, MODELS[0]: None} for row in rows],
             r"column 'unifiedqa-t5-11b_pred_race' has no predictions",
         ),

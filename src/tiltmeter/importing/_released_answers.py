@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,14 +29,21 @@ STUDY: Final = "bbq"
 _READ: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz")
 
 
+MOST_MISSING: Final = 2
+"""Columns of the published file that may be missing in a file that is still recognised."""
+
+
 def is_released(path: Source) -> bool:
-    """Return whether a source has the columns of the published questions; False if it cannot be read."""
+    """Return whether a source has the columns of the published questions; False if it cannot be read.
+
+    A file in which a few of them are missing counts, too, so that `read_released` can name them.
+    """
     if isinstance(path, Path):
         may_be_table = path.is_file() and path.suffix.lower() in _READ
         if not may_be_table or not _may_be_released(path):
             return False
     try:
-        return set(PUBLISHED) <= set(read_rows(path).columns)
+        return _resembles(read_rows(path).columns)
     except InputError:
         return False
 
@@ -50,7 +57,12 @@ def _may_be_released(path: Path) -> bool:
             first = json_of(file.readline())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(first, dict) and set(PUBLISHED) <= set(first)
+    return isinstance(first, dict) and _resembles(first)
+
+
+def _resembles(columns: Iterable[str]) -> bool:
+    """Return whether these are the columns of the published file, at most MOST_MISSING missing."""
+    return len(set(PUBLISHED) - set(columns)) <= MOST_MISSING
 
 
 def study_of_released(paths: Sequence[Source], chosen: Sequence[str] | None) -> tuple[str, list[str] | None]:
@@ -133,6 +145,12 @@ def _with_parts(path: Source) -> DataFrame:
     rows = read_rows(path)
     if rows.is_empty():
         raise InputError(f"{path} has no rows; it needs one for each question")
+    missing = [name for name in PUBLISHED if name not in rows.columns]
+    if missing:
+        raise InputError(
+            f"{path} looks like answers to BBQ, but lacks the column {missing[0]!r} of the published file; "
+            "add it as it was published"
+        )
     known = ", ".join(parts)
     is_unknown = ~col.category.is_in(list(parts)).fill_null(False)
     UserTable.of(path, rows).refuse(is_unknown, "category", f"is no category of BBQ ({known})")
