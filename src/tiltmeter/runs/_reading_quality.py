@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, String, col, lit, when
+from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter._files.paths import is_file
@@ -220,9 +220,9 @@ def _unanswered(folder: RunFolder, parts: DataFrame) -> list[str]:
 def _without_text(folder: RunFolder, parts: DataFrame) -> tuple[list[str], DataFrame]:
     """Separate the parts that are unread because their responses are empty or cut off.
 
-    Return a sentence for each of them, and the rows of the other parts.
+    Return a sentence for the parts of each model with the same remedy, and the rows of the other parts.
     """
-    sentences = []
+    unread: dict[tuple[str, str], list[tuple[str, DataFrame, Series]]] = {}
     has_text = []
     attempt = ("model", "part", "prompt_id", "repetition")
     for model, part, share in parts.select("model", "part", "share").iter_rows():
@@ -237,11 +237,14 @@ def _without_text(folder: RunFolder, parts: DataFrame) -> tuple[list[str], DataF
         kind = most_frequent(received) if received.count() else UNREAD
         has_text.append(kind == UNREAD)
         if kind != UNREAD:
-            words = words_of(responses, kinds, None)
             remedy = remedy_of(kind, responses.filter(kinds == kind), None, ())
-            sentences.append(
-                f"{model}: many responses could not be read ({part} {share:.0%}): {words}; {remedy}."
-            )
+            unread.setdefault((model, remedy), []).append((f"{part} {share:.0%}", responses, kinds))
+    sentences = []
+    for (model, remedy), of_parts in unread.items():
+        names = ", ".join(name for name, _, _ in of_parts)
+        responses = pl.concat(responses for _, responses, _ in of_parts)
+        words = words_of(responses, pl.concat(kinds for _, _, kinds in of_parts), None)
+        sentences.append(f"{model}: many responses could not be read ({names}): {words}; {remedy}.")
     return sentences, parts.filter(has_text)
 
 
