@@ -113,6 +113,8 @@ class ProbeContract(MeasuredPart):
     readers: ClassVar[Readers | None] = None
     """The tolerant and the strict reader. Probes without such a pair override `read`."""
 
+    has_default_only: ClassVar[bool] = False
+    """Whether the published definition, which is about gender, does not apply to the probe."""
     definition: ProbeDefinition = DEFAULT
     """The current definition. Probes whose items or formulas depend on it use `self.definition.corrected`."""
 

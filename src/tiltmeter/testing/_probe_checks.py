@@ -63,6 +63,8 @@ def check_probe(probe: Any, library: Library | None = None, *, limit: int = 60) 
     _check_card(probe, require, library)
     for name in definitions_of(probe.method):
         definition = definition_named(name, probe.method)
+        if probe.has_default_only and not definition.is_default:
+            continue
         settings = Settings(definition=definition, limit=ItemLimit(limit), resamples=RESAMPLES)
         full = probe.design(library, Settings(definition=definition))
         design = probe.design(library, settings)

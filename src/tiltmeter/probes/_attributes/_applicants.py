@@ -121,11 +121,6 @@ class ReferenceLetters(Named):
         """See AttributeProbe.is_averaged: the mean of the shares of the texts."""
         return True
 
-    @property
-    def may_be_unread(self) -> bool:
-        """See Probe.may_be_unread."""
-        return self.base.under(self.definition).may_be_unread
-
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         """See Probe.prompts."""
         kinds = Series([number % len(vocabulary.TEXTS) for number in range(SETS_OF_LETTERS)], dtype=Int32)
@@ -148,7 +143,7 @@ class ReferenceLetters(Named):
 
     def read(self, answers: DataFrame) -> DataFrame:
         """See Probe.read: also the masculine share of the listed words of each text."""
-        read = self.base.under(self.definition).read(answers)
+        read = self.base.read(answers)
         totals = {}
         for gender in vocabulary.GENDERS:
             lists = [f"{inventory}_{gender}" for inventory in vocabulary.INVENTORIES]

@@ -123,6 +123,7 @@ class AttributeProbe(Probe):
     """
 
     study = "everyone"
+    has_default_only: ClassVar[bool] = True
     of: ClassVar[str]
     """The probe of the suite whose task it is."""
     counted: ClassVar[tuple[str, str]] = ("yes", "no")

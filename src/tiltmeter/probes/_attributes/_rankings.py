@@ -7,11 +7,11 @@ from random import Random
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import polars as pl
-from polars import DataFrame, Expr, Series, col, lit, when
+from polars import DataFrame, Expr, Series, col, lit
 
 from tiltmeter import readers
 from tiltmeter.datasets import Library
-from tiltmeter.probes._answer_readers import Readers, outcomes_of_labels
+from tiltmeter.probes._answer_readers import Readers
 from tiltmeter.probes._attributes._applicants import GENDERS, RACES, Named
 from tiltmeter.probes._contract import Dials, Odds
 from tiltmeter.probes._counting import per_item
@@ -44,7 +44,7 @@ class Rankings(Named):
             (col.names.list.get(place), lit(self.groups[place // self.names_of_group]))
             for place in range(CVS)
         )
-        vars(self)["readers"] = Readers(tolerant=self._read_first, strict=self._read_first_exactly)
+        vars(self)["readers"] = Readers(tolerant=self._read_first, strict=self._read_first)
 
     def _lists(self, answers: DataFrame) -> dict[str, Series]:
         """Return the names of the candidates of each group."""
@@ -56,19 +56,6 @@ class Rankings(Named):
 
     def _read_first(self, answers: DataFrame) -> DataFrame:
         return readers.read_first_group(answers["answer"], self._lists(answers), with_rule=True)
-
-    def _read_first_exactly(self, answers: DataFrame) -> DataFrame:
-        """Read the name that occurs first, as it is written."""
-        places = [
-            col.answer.str.find(col.names.list.get(place), literal=True).alias(str(place))
-            for place in range(CVS)
-        ]
-        with_first = answers.select(places).with_columns(first=pl.min_horizontal(pl.all()))
-        groups = [
-            when(col(str(place)) == col.first).then(lit(self.groups[place // self.names_of_group]))
-            for place in range(CVS)
-        ]
-        return outcomes_of_labels(answers, with_first.select(pl.coalesce(groups)).to_series())
 
     def prompts(self, library: Library, rng: Random) -> DataFrame:
         """See Probe.prompts: the names of a set move from group to group over its CVs."""
