@@ -18,9 +18,10 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "not verify" --session-timeout=1800 --dist loadgroup -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
 
 # Long studies: planted truth at length, faults of databases, servers and workers, growth with length, every command of the documentation.
+# `make verify SHARE=1/3` runs a third of them.
 verify: export PYTHONDONTWRITEBYTECODE =
 verify: $(VENV)/.dev
-	$(BIN)/python -m pytest -m verify --session-timeout=4000 --dist loadgroup -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
+	$(BIN)/python -m pytest -m verify $(if $(SHARE),--share $(SHARE)) --session-timeout=6000 --dist loadgroup -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

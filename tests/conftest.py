@@ -17,6 +17,7 @@ import pytest
 from support import property_tests, run_limit
 from support.commands import call, forget_modules_of, user_environment
 from support.reference_data import reference_folder, skip_without_reference_data
+from support.shares import Share
 from support.wording import Wording
 
 ROOT = Path(__file__).parent.parent
@@ -32,9 +33,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option with which `make record` writes the expected texts."""
+    """Add the options with which `make record` writes the expected texts and `.ci/run` runs a share."""
     help_text = "write the expected texts of the tests marked wording from what they see (make record)"
     parser.addoption("--record", action="store_true", help=help_text)
+    help_text = "run only the K-th of N shares of the tests, such as 1/3; names decide the share of a test"
+    parser.addoption("--share", metavar="K/N", type=Share.read, help=help_text)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -174,8 +177,13 @@ FIRST = (
 """Tests that take longest. They begin first, so that no worker runs them alone at the end."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that take longest."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of the chosen share, and begin with those that take longest."""
+    share = config.option.share
+    if share is not None:
+        left_out = [item for item in items if not share.contains(item.nodeid)]
+        items[:] = [item for item in items if share.contains(item.nodeid)]
+        config.hook.pytest_deselected(items=left_out)
     items.sort(
         key=lambda item: next(
             (place for place, start in enumerate(FIRST) if item.nodeid.startswith(start)), len(FIRST)

@@ -23,6 +23,11 @@ import os, pytest
 @pytest.mark.parametrize("number", range(5))
 def test_dies(number): os._exit(3) if number == 1 else None
 """
+MANY = """
+import pytest
+@pytest.mark.parametrize("number", range(60))
+def test_many(number): pass
+"""
 ENDLESS = """
 import sys, threading, pytest
 from support import run_limit
@@ -91,3 +96,23 @@ def test_a_run_in_which_nothing_happens_any_more_is_interrupted(tmp_path: Path) 
     done = run_tests(tmp_path, "--session-timeout=1")
     assert done.returncode == 2
     assert "The run is interrupted: it takes longer than 1 s" in done.stdout
+
+
+def test_each_test_is_in_one_share(tmp_path: Path) -> None:
+    (tmp_path / "test_many.py").write_text(MANY)
+    shares = []
+    for number in (1, 2, 3):
+        done = run_tests(tmp_path, f"--share={number}/3", "-n", "2", "-v")
+        assert done.returncode == 0, done.stdout
+        shares.append(set(re.findall(r"PASSED (\S+)", done.stdout)))
+    assert all(len(share) > 5 for share in shares)
+    assert sum(map(len, shares)) == len(set.union(*shares)) == 60
+    whole = run_tests(tmp_path, "-v")
+    assert whole.stdout.count(" PASSED") == 60
+
+
+@pytest.mark.parametrize("share", ["0/3", "4/3", "third"])
+def test_a_share_that_does_not_exist_is_refused(tmp_path: Path, share: str) -> None:
+    done = run_tests(tmp_path, f"--share={share}")
+    assert done.returncode == 4
+    assert f"'{share}' is not a share: give for example 1/3" in done.stderr

@@ -264,6 +264,7 @@ def test_demo_measures_a_real_model_and_checks_a_simulated_one(tiltmeter: Tiltme
     assert lines[-2].startswith("next    tiltmeter run genderbench --only direct,")
     assert re.fullmatch(r"price   \d+ calls, at most \$0\.\d\d", lines[-1])
     assert (tmp_path / "run" / "report.html").is_file()
+    assert "run/report.html" in done.stdout + done.stderr
 
 
 @pytest.mark.verify

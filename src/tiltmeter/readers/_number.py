@@ -53,7 +53,6 @@ _NUMBER: Final = re.compile(
     rf"(?P<sign>{_SIGN})(?<![\w/:])(?<![a-z]-)(?P<before>{_CURRENCY} ?)?(?P<digits>{_DIGITS})"
     rf"(?P<times> ?{_MULTIPLIER})?(?P<percent> ?%| percent\b)?(?P<after> ?{_CURRENCY_AFTER})?(?![\w/]*\d)"
 )
-_RANGE: Final = re.compile(r"\s*(?:-|–|—|−|\bto\b|\band\b|\bbis\b|\bor\b)\s*")
 _BETWEEN: Final = re.compile(r"\bbetween\s*$")
 _JOINS_RANGE: Final = re.compile(r"^\s*(?:-|–|—|−|to|bis)\s*$")
 _SCALE: Final = re.compile(
