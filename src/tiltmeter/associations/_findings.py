@@ -38,8 +38,8 @@ smallest possible p is 0.001."""
 LEAST_SHUFFLES: Final = 19
 """Minimum number of shuffles."""
 SHUFFLED_MENTIONS: Final = 200_000_000
-"""Fewer shuffles are made if more than so many mentions would be shuffled in total, but at least
-LEAST_SHUFFLES."""
+"""Where shuffles cannot be screened, fewer are made if more than so many mentions would be shuffled in total,
+but at least LEAST_SHUFFLES."""
 MISSING_LEVEL: Final = 0.05
 """Significance level of the test whether the share of missing lists differs between identities."""
 FEWEST_EXPECTED: Final = 5
@@ -231,7 +231,7 @@ def _total(number: int, exclusive_pairs: DataFrame, basis: Basis) -> DataFrame:
     from tiltmeter.associations._significance.shuffling import shuffled_counts
 
     options = basis.options
-    runs = min(SHUFFLES, max(LEAST_SHUFFLES, SHUFFLED_MENTIONS // max(basis.mentions.height, 1)))
+    runs = _number_of_shuffles(options, basis.mentions.height)
     by_chance = shuffled_counts(
         basis.lists,
         basis.mentions,
@@ -262,6 +262,14 @@ def _total(number: int, exclusive_pairs: DataFrame, basis: Basis) -> DataFrame:
         "note": basis.missing if "missing" in basis.lists["status"] else None,
     }
     return DataFrame([row])
+
+
+def _number_of_shuffles(options: AssociationOptions, mentions: int) -> int:
+    """Return how often identities are shuffled: fewer times only where shuffles cannot be screened."""
+    is_against_everyone = options.against == "rest" and options.reference is None
+    if options.shuffle == "list" and is_against_everyone and not options.rules.published:
+        return SHUFFLES
+    return min(SHUFFLES, max(LEAST_SHUFFLES, SHUFFLED_MENTIONS // max(mentions, 1)))
 
 
 def _of_identities(reported: DataFrame, basis: Basis) -> DataFrame:

@@ -115,8 +115,8 @@ def verdicts_of(
         return _published_verdicts(block, rules)
     has_lists = block.compared
     against = compared.against
-    can_compare = _can_compare(has_lists)[:, compared.identity]
-    tested = can_compare & ((against == EVERYONE) | has_lists[:, against])
+    is_compared = can_compare(has_lists)[:, compared.identity]
+    tested = is_compared & ((against == EVERYONE) | has_lists[:, against])
     tested &= (block.with_concept.sum(axis=(1, 2)) >= minimum)[:, None]
 
     counts = side_counts(*chosen_tests(block, compared, tested))
@@ -130,20 +130,20 @@ def verdicts_of(
 def _published_verdicts(block: CountBlock, rules: AssociationDefinition) -> Verdicts:
     """Return the verdicts of a published definition, which compares all identities of a context."""
     has_lists = block.compared
-    can_compare = _can_compare(has_lists)
+    is_compared = can_compare(has_lists)
     with_concept = block.with_concept[..., 0]
     lists = block.lists[..., 0]
     smallest = np.where(has_lists, with_concept, np.inf).min(axis=1, keepdims=True)
     divisor = lists if rules.score_over == "lists" else block.mentions
-    score = np.where(can_compare, ratio(with_concept - smallest, divisor), np.nan)
-    p = np.where(can_compare, independence_p(with_concept, lists)[:, None], np.nan)
+    score = np.where(is_compared, ratio(with_concept - smallest, divisor), np.nan)
+    p = np.where(is_compared, independence_p(with_concept, lists)[:, None], np.nan)
     return Verdicts(p, score, credited=score > 0)
 
 
-def _can_compare(has_lists: Booleans) -> Booleans:
+def can_compare(has_lists: Booleans) -> Booleans:
     """Return whether an identity has lists and is not the only one, shape (T, K)."""
-    can_compare: Booleans = has_lists & (has_lists.sum(axis=1, keepdims=True) > 1)
-    return can_compare
+    is_compared: Booleans = has_lists & (has_lists.sum(axis=1, keepdims=True) > 1)
+    return is_compared
 
 
 class Results(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -29,6 +30,7 @@ from tiltmeter.associations._significance.incidence import (
     place_of,
 )
 from tiltmeter.associations._significance.robust import ClusterTest, speaks_of_names
+from tiltmeter.associations._significance.screening import Screening, can_screen
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.stats import stratified_rate_difference
 
@@ -99,16 +101,18 @@ def shuffled_counts(
     )
     is_counted = _without_excluded(incidence.cells, without)
     by_name = speaks_of_names(lists)
-    count_of_labels: dict[bytes, int] = {}
+    known: dict[bytes, int] = {}  # few descriptors have few permutations, which are repeated
     counts: list[int] = []
     reached = 0
-    for labels in _shuffled_identities(incidence, by, runs, seed):
+    for labels, may_report in _screened(incidence, method, by, runs, seed):
         shuffled = replace(incidence, identity=labels)
-        if by == "descriptor":  # few descriptors have few permutations, which are repeated
+        if not may_report:
+            count = 0
+        elif by == "descriptor":
             key = labels.tobytes()
-            if key not in count_of_labels:
-                count_of_labels[key] = _count_reported(shuffled, method, is_counted, by_name=by_name)
-            count = count_of_labels[key]
+            if key not in known:
+                known[key] = _count_reported(shuffled, method, is_counted, by_name=by_name)
+            count = known[key]
         else:
             count = _count_reported(shuffled, method, is_counted, by_name=by_name)
         counts.append(count)
@@ -116,6 +120,24 @@ def shuffled_counts(
         if reached == ENOUGH:
             break
     return np.array(counts, dtype=np.int64)
+
+
+def _screened(
+    incidence: Incidence, method: Method, by: str, runs: int, seed: int
+) -> Iterator[tuple[Index, bool]]:
+    """Yield the shuffled identities of the lists, and whether an association may be reported.
+
+    Where a study cannot be screened, it may be.
+    """
+    shuffles = _shuffled_identities(incidence, by, runs, seed)
+    if not can_screen(method, by):
+        yield from ((labels, True) for labels in shuffles)
+        return
+    blocks = list(blocks_of(incidence.cells, method.rules, method.minimum))
+    screening = Screening(incidence, blocks, method.minimum)
+    while batch := list(islice(shuffles, screening.shuffles_at_once)):
+        selects = screening.selects(np.stack(batch, axis=1))
+        yield from zip(batch, selects.tolist(), strict=True)
 
 
 def _without_excluded(cells: Cells, excluded: DataFrame | None) -> Booleans:
