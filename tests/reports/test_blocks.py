@@ -116,7 +116,7 @@ def test_charts_are_written_in_three_formats_under_different_names(kind: str, tm
 def test_a_chart_in_the_page_is_a_labelled_svg_in_colours_that_the_page_can_replace(kind: str) -> None:
     block = CASES[kind][0]
     assert isinstance(block, Bars | Dots | Heatmap | Intervals)
-    alt.Chart.from_dict(figure_of(block).to_dict(validate=True), validate=True)
+    alt.Chart.from_dict(figure_of(block), validate=True)
     drawn = str(svg(block))
     assert drawn.startswith("<svg")
     assert f'aria-label="{block.title}' in drawn

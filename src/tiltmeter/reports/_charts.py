@@ -236,10 +236,8 @@ def vega_lite(block: Chart, size: Size = TWO_COLUMNS, *, titled: bool = True) ->
 
     See `figure_of` for `titled`.
     """
-    chart = figure_of(block, size, titled=titled)
     # Validation takes as long as drawing, and is done in the tests.
-    spec: dict[str, Any] = chart.to_dict(validate=False)
-    return spec | {"config": config_of(size, "white")}
+    return figure_of(block, size, titled=titled) | {"config": config_of(size, "white")}
 
 
 def figure(block: Chart) -> str:

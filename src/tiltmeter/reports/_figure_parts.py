@@ -43,6 +43,32 @@ def in_unit(value: float | None, unit: str) -> float | None:
     return 100 * value if unit in PER_CENT else value
 
 
+# -- charts of several parts
+
+Specification = dict[str, Any]
+"""A chart in Vega-Lite."""
+_OF_WHOLE = ("$schema", "config", "datasets")
+"""Keys of a specification that only a whole figure has."""
+
+
+def specification(part: Any) -> Specification:
+    """Return a chart of Altair, or a combined one, as a specification."""
+    return part if isinstance(part, dict) else part.to_dict(validate=False)
+
+
+def combined(how: str, parts: Iterable[Any], **properties: Any) -> Specification:
+    """Return one chart of several: "layer", "concat" or "vconcat".
+
+    Altair copies each part once for every chart that contains it, which took most of the time of a figure.
+    """
+    specifications = [specification(part) for part in parts]
+    datasets: dict[str, Any] = {}
+    for part in specifications:
+        datasets |= part.get("datasets", {})
+    members = [{key: value for key, value in part.items() if key not in _OF_WHOLE} for part in specifications]
+    return {how: members, "datasets": datasets, **properties}
+
+
 # -- names of rows
 
 
@@ -249,7 +275,7 @@ def legend(keys: Sequence[Key], size: Size, labels: Labels) -> list[Any]:
     layers += [_line_symbol(base, symbol, font) for symbol in line_symbols]
     layers += [_point_symbol(base, symbol, font, filled=filled) for symbol, filled in point_symbols]
     height = (placed[-1].y / font + 0.5 * LEGEND_LINE) * font
-    return [alt.layer(*layers).properties(width=labels.plot_width(size), height=height)]
+    return [combined("layer", layers, width=labels.plot_width(size), height=height)]
 
 
 def _line_symbol(base: Any, symbol: str, font: float) -> Any:

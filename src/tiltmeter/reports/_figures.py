@@ -6,31 +6,26 @@ in the unit of the font size: points in a paper, pixels on a page.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltmeter._quantities import quantity
 from tiltmeter.blocks import Bars, Chart, Dots, Heatmap, Intervals, Pairs
-from tiltmeter.reports._figure_parts import text_lines
+from tiltmeter.reports._figure_parts import Specification, combined, text_lines
 from tiltmeter.reports._figure_theme import PADDING, TWO_COLUMNS, Size
 from tiltmeter.reports._heat_map_figures import heat_map
 from tiltmeter.reports._interval_figures import intervals
 from tiltmeter.reports._value_figures import bars, dots, pairs
 from tiltmeter.reports._words import level_words, written
 
-if TYPE_CHECKING:
-    import altair as alt
 
-
-def figure_of(block: Chart, size: Size = TWO_COLUMNS, *, titled: bool = True) -> alt.TopLevelMixin:
-    """Return a chart as a figure of a given size, without its configuration.
+def figure_of(block: Chart, size: Size = TWO_COLUMNS, *, titled: bool = True) -> Specification:
+    """Return a chart as a figure of a given size in Vega-Lite, without its configuration.
 
     Parameters
     ----------
     titled
         Whether it has a title and subtitle: the finding in words, and what the numbers are.
     """
-    import altair as alt
-
     inner = Size(size.width - 2 * PADDING, size.font)
     match block:
         case Intervals():
@@ -43,8 +38,8 @@ def figure_of(block: Chart, size: Size = TWO_COLUMNS, *, titled: bool = True) ->
             parts = dots(block, inner)
         case Pairs():
             parts = pairs(block, inner)
-    figure = alt.vconcat(*parts, spacing=inner.font)
-    return figure.properties(title=_title(block, inner)) if titled else figure
+    figure = combined("vconcat", parts, spacing=inner.font)
+    return figure | {"title": _title(block, inner).to_dict(validate=False)} if titled else figure
 
 
 def _title(block: Chart, size: Size) -> Any:

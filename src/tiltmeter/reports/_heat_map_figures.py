@@ -10,7 +10,7 @@ from polars import DataFrame
 
 from tiltmeter._sanitising import shortened
 from tiltmeter.blocks import MARKS, Heatmap
-from tiltmeter.reports._figure_parts import LABELS_AT_MOST, Key, Labels, legend, row_axis
+from tiltmeter.reports._figure_parts import LABELS_AT_MOST, Key, Labels, combined, legend, row_axis
 from tiltmeter.reports._figure_theme import BELOW, HEAT, INK, PAPER, TIERS, Size, shaded_as, tier_colour
 from tiltmeter.reports._text_widths import text_width
 from tiltmeter.reports._words import MARK_LETTERS, written
@@ -54,7 +54,7 @@ def heat_map(block: Heatmap, size: Size) -> list[Any]:
     shades = base.mark_rect(stroke=PAPER, strokeWidth=1).encode(color=colour)
     numbers = base.mark_text(color=INK).encode(text="text:N")
     height = labels.row_height(font) * len(labels.names)
-    chart = alt.layer(shades, numbers).properties(width=cell * len(heads.names), height=height)
+    chart = combined("layer", [shades, numbers], width=cell * len(heads.names), height=height)
     return [*legend(_keys(block), size, labels), chart]
 
 

@@ -15,6 +15,7 @@ from tiltmeter.reports._figure_parts import (
     Key,
     Labels,
     Ticks,
+    combined,
     in_unit,
     legend,
     row_axis,
@@ -37,8 +38,6 @@ def intervals(block: Intervals, size: Size) -> list[Any]:
     Panels of the same unit have the same scale, on which equal distances are equal differences. The
     background shows the tiers, and a line the value that means "no bias".
     """
-    import altair as alt
-
     panels = [list(rows) for _, rows in itertools.groupby(block.rows, key=lambda row: row.name)]
     gap = 2 * size.font
     is_low = max(map(len, panels), default=0) <= MOST_BESIDE
@@ -53,9 +52,8 @@ def intervals(block: Intervals, size: Size) -> list[Any]:
         of_unit = [row for row in block.rows if row.unit == unit]
         ticks[unit] = ticks_of(shown_values(of_unit), plot_width, size.font)
     charts = [_panel(rows, labels, ticks[rows[0].unit], plot_width, panel_size, block) for rows in panels]
-    figure = alt.concat(
-        *charts, columns=per_row, spacing={"row": 1.5 * size.font, "column": gap}, align="none"
-    )
+    spacing = {"row": 1.5 * size.font, "column": gap}
+    figure = combined("concat", charts, columns=per_row, spacing=spacing, align="none")
     return [*legend(_keys(block), size, labels), figure]
 
 
@@ -130,7 +128,7 @@ def _panel(
         line = null.mark_rule(strokeDash=[3, 2], strokeWidth=1, color=ACCENT)
         layers.insert(0, line.encode(x=across("null_value:Q")))
     layers = [*_tiers(rows, ticks, across, plot_width, font), *layers]
-    panel = alt.layer(*layers).properties(width=plot_width, height=height)
+    panel = combined("layer", layers, width=plot_width, height=height)
     if not rows[0].name:
         return panel
     heading = alt.TitleParams(
@@ -139,7 +137,7 @@ def _panel(
         frame="bounds",
         offset=0.5 * font,
     )
-    return panel.properties(title=heading)
+    return panel | {"title": heading.to_dict(validate=False)}
 
 
 def _tiers(

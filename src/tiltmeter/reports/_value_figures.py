@@ -12,6 +12,7 @@ from tiltmeter.reports._figure_parts import (
     LABELS_AT_MOST,
     Key,
     Labels,
+    combined,
     legend,
     row_axis,
     ticks_of,
@@ -97,7 +98,7 @@ def dots(block: Dots, size: Size) -> list[Any]:
     ]
     keys = [*_series_keys(list(block.values), SYMBOLS), Key("dash", ACCENT, "no bias")]
     height = max(labels.row_height(font), (0.9 * len(names) + 0.9) * font) * len(labels.names)
-    return [*legend(keys, size, labels), alt.layer(*layers).properties(width=plot_width, height=height)]
+    return [*legend(keys, size, labels), combined("layer", layers, width=plot_width, height=height)]
 
 
 def pairs(block: Pairs, size: Size) -> list[Any]:
@@ -129,4 +130,4 @@ def pairs(block: Pairs, size: Size) -> list[Any]:
     others = compared_with.pop() if len(compared_with) == 1 else "what it is compared with"
     keys = [Key("circle", ACCENT, "the group"), Key("circle", ACCENT, others, filled=False)]
     height = labels.row_height(font) * len(labels.names)
-    return [*legend(keys, size, labels), alt.layer(*layers).properties(width=plot_width, height=height)]
+    return [*legend(keys, size, labels), combined("layer", layers, width=plot_width, height=height)]
