@@ -24,13 +24,12 @@ from tiltmeter.runs._asked_models import has_room_to_think
 from tiltmeter.runs._attempts import TEXTS_OF_REQUEST, Unanalysable
 from tiltmeter.runs._rehearsal import Comparisons, rehearse
 from tiltmeter.runs._resolving import Resolved
+from tiltmeter.runs._short_lists import first_of
 from tiltmeter.schema import SHOWN_BELOW, Schema
 from tiltmeter.study import SINGLE_TESTS, NotRun, Part, Settings
 
 SECONDS = 2.0
 """Assumed duration of one response; endpoints differ by more than a factor of ten."""
-MOST_NAMED = 5
-"""Largest number of metrics that a sentence names; the tables have all."""
 PRECISION: Schema = {
     "part": String,
     "metric": String,
@@ -514,7 +513,7 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved, library:
     ]
     sentence = (
         "even without bias, the mark is undecided in more than 20% of studies, because more items are needed"
-        f" (about how many): {_first_of(names)}. {REPEATED_LOOKS} Choose the number before the run"
+        f" (about how many): {first_of(names)}. {REPEATED_LOOKS} Choose the number before the run"
     )
     if limits:
         sentence += f"; give --limit {_limit_words(limits, parts, resolved)}"
@@ -522,13 +521,6 @@ def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved, library:
         no_more = ", ".join(f"{part} ({total:,})" for part, total in totals.items())
         sentence += f". There are no more items than these: {no_more}"
     return [sentence]
-
-
-def _first_of(names: Sequence[str]) -> str:
-    """Return a list of metrics in a sentence: the first MOST_NAMED, and how many others there are."""
-    if len(names) <= MOST_NAMED:
-        return ", ".join(names)
-    return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
 
 
 def _limit_words(limits: Mapping[str, int], parts: DataFrame, resolved: Resolved) -> str:
@@ -578,7 +570,7 @@ def size_sentence(resolved: Resolved, design: DataFrame) -> str | None:
         " if there is no bias"
     )
     if few.len():
-        sentence += f"; undecided more often than in 20% of studies: {_first_of(few.to_list())}"
+        sentence += f"; undecided more often than in 20% of studies: {first_of(few.to_list())}"
     return sentence
 
 

@@ -17,6 +17,7 @@ from tiltmeter.probes._listing import PROBES
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.runs._faults import FAILED, UNREAD, most_frequent, reasons, remedy_of, words_of
 from tiltmeter.runs._folder import LABELS_FILE, RunFolder, reading
+from tiltmeter.runs._short_lists import first_of
 from tiltmeter.runs._stage_store import read_table
 from tiltmeter.schema import LABELS, LABELS_TABLE, REFUSED, UNCLEAR, conform
 
@@ -241,7 +242,7 @@ def _without_text(folder: RunFolder, parts: DataFrame) -> tuple[list[str], DataF
             unread.setdefault((model, remedy), []).append((f"{part} {share:.0%}", responses, kinds))
     sentences = []
     for (model, remedy), of_parts in unread.items():
-        names = ", ".join(name for name, _, _ in of_parts)
+        names = first_of([name for name, _, _ in of_parts])
         responses = pl.concat(responses for _, responses, _ in of_parts)
         words = words_of(responses, pl.concat(kinds for _, _, kinds in of_parts), None)
         sentences.append(f"{model}: many responses could not be read ({names}): {words}; {remedy}.")
@@ -342,13 +343,14 @@ def _unread_blocks(folder: RunFolder, findings: DataFrame) -> list[Block]:
     received = col.attempts - col.failed
     share = (col.unreadable + col.empty) / received
     shares = outcomes.filter(col.failed < col.attempts).with_columns(share=share)
-    much_unread = shares.filter(col.share >= MUCH_UNREAD)
+    worst_first = shares.sort("share", descending=True, maintain_order=True)
+    much_unread = worst_first.filter(col.share >= MUCH_UNREAD)
     without_text, much_unread = _without_text(folder, much_unread)
     blocks: list[Block] = [Callout(sentence) for sentence in _unanswered(folder, failed)]
     blocks += [Callout(sentence) for sentence in without_text]
     for (model,), rows in much_unread.group_by("model", maintain_order=True):
         shares_of_parts = rows.select("part", "share").iter_rows()
-        parts = ", ".join(f"{part} {share:.0%}" for part, share in shares_of_parts)
+        parts = first_of([f"{part} {share:.0%}" for part, share in shares_of_parts])
         mostly_unread = rows.filter(col.share >= MOSTLY_UNREAD)["part"].to_list()
         advice = _advice(folder, str(model), mostly_unread)
         blocks.append(

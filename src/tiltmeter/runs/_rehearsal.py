@@ -18,6 +18,7 @@ from tiltmeter.runs._attempts import Unanalysable
 from tiltmeter.runs._outcomes_by_group import with_outcomes_by_group
 from tiltmeter.runs._pipeline import ordered
 from tiltmeter.runs._shared_tables import ANALYSED, MEASURED, complete_tables
+from tiltmeter.runs._short_lists import first_of
 from tiltmeter.runs._stage_store import conformed
 from tiltmeter.schema import RESPONSES, conform
 from tiltmeter.study import (
@@ -35,8 +36,6 @@ FEWEST_ITEMS: Final = 3
 MOST_ITEMS: Final = 20
 """Prompts and items that are rehearsed first. If these cannot be analysed, all are tried."""
 RESAMPLES: Final = 20
-MOST_NAMED: Final = 6
-"""Number of groups that a message names."""
 MODEL: Final = "sim/fair"
 
 
@@ -95,7 +94,7 @@ class Comparisons:
         if "slope" in self._options.comparisons and not has_numbers:
             raise InputError(
                 "-P comparisons=slope: a slope needs at least three groups named by numbers, such as ages; "
-                f"the groups of {study} are {', '.join(names[:MOST_NAMED])}"
+                f"the groups of {study} are {first_of(names)}"
             )
 
 
