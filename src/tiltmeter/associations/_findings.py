@@ -266,8 +266,9 @@ def _total(number: int, exclusive_pairs: DataFrame, basis: Basis) -> DataFrame:
 
 def _number_of_shuffles(options: AssociationOptions, mentions: int) -> int:
     """Return how often identities are shuffled: fewer times only where shuffles cannot be screened."""
-    is_against_everyone = options.against == "rest" and options.reference is None
-    if options.shuffle == "list" and is_against_everyone and not options.rules.published:
+    from tiltmeter.associations._significance.screening import can_screen
+
+    if can_screen(options.rules, options.shuffle, options.against, options.reference):
         return SHUFFLES
     return min(SHUFFLES, max(LEAST_SHUFFLES, SHUFFLED_MENTIONS // max(mentions, 1)))
 

@@ -18,8 +18,9 @@ import numpy as np
 import scipy  # submodules are loaded on first use
 
 from tiltmeter._arrays import Booleans, Floats, Index
-from tiltmeter.associations._significance.comparisons import EVERYONE, CountBlock
-from tiltmeter.associations._significance.counts import LEVEL, Method, can_compare
+from tiltmeter.associations._definitions import AssociationDefinition
+from tiltmeter.associations._significance.comparisons import CountBlock
+from tiltmeter.associations._significance.counts import LEVEL, can_compare
 from tiltmeter.associations._significance.incidence import Incidence, summed
 from tiltmeter.stats import greater, stratified_greater
 
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 NUMBERS_AT_ONCE: Final = 1 << 23
-"""Maximum number of numbers of lists that are computed together; an array of them takes 32 MiB."""
+"""Maximum number of numbers or assignments of lists that are held together; an array takes 32 or 64 MiB."""
 
 
-def can_screen(method: Method, by: str) -> bool:
+def can_screen(rules: AssociationDefinition, by: str, against: str, reference: str | None) -> bool:
     """Return whether the shuffles of a study can be screened.
 
     They can if identities are shuffled among lists and each is compared with all others, in the default
-    definition.
+    definition. The parameters are those of `shuffled_counts`.
     """
-    is_against_everyone = bool((method.compared.against == EVERYONE).all())
-    return by == "list" and is_against_everyone and not method.rules.published
+    is_against_everyone = against == "rest" and reference is None
+    return by == "list" and is_against_everyone and not rules.published
 
 
 class Screening:
@@ -61,7 +62,8 @@ class Screening:
         tested = [tests.tested.sum(axis=1) for tests in self._blocks] or [np.zeros(0)]
         self._tests_of_family = summed(self._family, (len(concepts),), np.concatenate(tested))
         self._families = float((self._tests_of_family > 0).sum())
-        self.shuffles_at_once = max(1, NUMBERS_AT_ONCE // max(len(concept) * identities, 1))
+        numbers_of_shuffle = max(len(concept) * identities, len(incidence.identity))
+        self.shuffles_at_once = max(1, NUMBERS_AT_ONCE // numbers_of_shuffle)
         """Number of shuffles for which `selects` uses a limited amount of memory."""
 
     def selects(self, labels: Index) -> Booleans:

@@ -104,7 +104,12 @@ def shuffled_counts(
     known: dict[bytes, int] = {}  # few descriptors have few permutations, which are repeated
     counts: list[int] = []
     reached = 0
-    for labels, may_report in _screened(incidence, method, by, runs, seed):
+    shuffles = _shuffled_identities(incidence, by, runs, seed)
+    if can_screen(rules, by, against, reference):
+        screened = _screened(incidence, method, shuffles)
+    else:
+        screened = ((labels, True) for labels in shuffles)
+    for labels, may_report in screened:
         shuffled = replace(incidence, identity=labels)
         if not may_report:
             count = 0
@@ -123,16 +128,9 @@ def shuffled_counts(
 
 
 def _screened(
-    incidence: Incidence, method: Method, by: str, runs: int, seed: int
+    incidence: Incidence, method: Method, shuffles: Iterator[Index]
 ) -> Iterator[tuple[Index, bool]]:
-    """Yield the shuffled identities of the lists, and whether an association may be reported.
-
-    Where a study cannot be screened, it may be.
-    """
-    shuffles = _shuffled_identities(incidence, by, runs, seed)
-    if not can_screen(method, by):
-        yield from ((labels, True) for labels in shuffles)
-        return
+    """Yield the shuffled identities of the lists, and whether an association may be reported."""
     blocks = list(blocks_of(incidence.cells, method.rules, method.minimum))
     screening = Screening(incidence, blocks, method.minimum)
     while batch := list(islice(shuffles, screening.shuffles_at_once)):
