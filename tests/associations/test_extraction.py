@@ -135,7 +135,7 @@ def test_a_simulated_judge_recovers_what_was_planted(
     judge = EngineJudge(create_model("sim/fair", options={"verbosity": str(verbosity)}), journal)
     lists, mentions, judgements = extract_with_judge(stories, judge, stages=stages)
     by_name: dict[tuple[str, int], list[str]] = {owner: [] for owner in truth}
-    for attempt, character, phrase, sentence, _ in mentions.iter_rows():
+    for attempt, character, phrase, sentence, *_ in mentions.iter_rows():
         by_name[attempt, character].append(phrase)
         assert phrase in sentence
         assert NAMES[character] in sentence

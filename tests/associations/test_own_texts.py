@@ -214,7 +214,7 @@ def family_texts() -> pl.DataFrame:
     for i in range(120):
         trait = ("diligent", "curious", "calm", "witty")[i % 4]
         is_parent = i % 3 == 0
-        man = "He is a family man." if is_parent else "He is a writer."
+        man = "He is a family man. He repairs clocks." if is_parent else "He is a writer."
         woman = "She is a mother." if is_parent else "She is a writer."
         rows += [
             ("male", f"Joseph is {trait}. {man}", "Joseph"),
@@ -227,20 +227,35 @@ def test_definitional_concepts_are_listed_and_not_counted_as_chance(
     tiltmeter: Tiltmeter, tmp_path: Path
 ) -> None:
     run, _ = analysed(tiltmeter, tmp_path, family_texts(), "-P", "shuffle=descriptor")
-    assert set(run.findings.filter(metric="association")["concept"]) == {"family"}, (
-        "definitional concepts are not reported"
-    )
-    definitional = [("female", "mother"), ("male", "family man"), ("male", "man")]
+    assert set(run.findings.filter(metric="association")["concept"]) == {
+        "clocks",
+        "repairs",
+        "repairs clocks",
+    }, "definitional concepts are not reported"
+    definitional = [
+        ("female", "mother"),
+        ("male", "family"),
+        ("male", "family man"),
+        ("male", "man"),
+    ]
     counts = "in 40 of 120 descriptions (33.3%); "
     assert set(run.definitional.select("group", "concept").rows()) == set(definitional)
-    assert run.definitional["concept"].n_unique() == 3
+    assert run.definitional["concept"].n_unique() == 4
     screen = tiltmeter("show", "run").stdout
-    for words in ("definitional", counts, "family man", "mother", "it contains the term “man”"):
+    for words in (
+        "definitional",
+        counts,
+        "family man",
+        "mother",
+        "it contains the term “man”",
+        "a part of “family man”",
+    ):
         assert words in screen
     (table,) = [block for block in run.blocks() if isinstance(block, Table) and "definitional" in block.title]
     columns = {column.name: list(column.values) for column in table.columns}
     assert sorted(zip(columns["group"], columns["concept"], columns["counts"], strict=True)) == [
         ("female", "mother", f"{counts}male 0 of 120 (0.0%)"),
+        ("male", "family", f"{counts}female 0 of 120 (0.0%)"),
         ("male", "family man", f"{counts}female 0 of 120 (0.0%)"),
         ("male", "man", f"{counts}female 0 of 120 (0.0%)"),
     ]
@@ -255,7 +270,7 @@ def test_definitional_concepts_are_listed_and_not_counted_as_chance(
     assert "family man" in page.partition("Excluded as definitional")[2]
     # With one descriptor per identity, every permutation of descriptors has the definitional concepts again.
     total = run.finding("associations").values
-    assert (total["estimate"], total["null_value"], total["p"]) == (1, 1, 1), (
+    assert (total["estimate"], total["null_value"], total["p"]) == (3, 3, 1), (
         "definitional concepts are not counted as chance either"
     )
 

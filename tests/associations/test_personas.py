@@ -10,12 +10,12 @@ from typing import NamedTuple
 import polars as pl
 import pytest
 
+from tiltmeter.associations._expressions import unify_words
 from tiltmeter.associations._extraction_words import extract
-from tiltmeter.associations._families import unify_words
 from tiltmeter.associations._significance import find_associations
 from tiltmeter.associations._stories import counted
 from tiltmeter.associations._tables import STORIES
-from tiltmeter.readers._content_words import word_lists
+from tiltmeter.readers._words_in_sentences import word_lists
 from tiltmeter.schema import conform
 
 pytestmark = pytest.mark.verify

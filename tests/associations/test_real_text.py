@@ -71,5 +71,7 @@ def test_the_encoder_unifies_concepts_of_real_stories(
     run = discovered(encoder)
     concepts = run.table("concepts")
     assert concepts["concept"].n_unique() < 0.9 * concepts.height
-    assert {"hard", "dreams", "proud"} <= set(run.findings.filter(group="a Latine")["concept"])
+    labels = run.findings.filter(group="a Latine")["concept"].drop_nulls().str.strip_suffix(" and related")
+    assert {"hard", "proud"} <= set(labels)
+    assert labels.str.starts_with("dream").any()
     assert_evidence_has_sentences(run)

@@ -16,7 +16,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from tiltmeter.associations._concepts import unify
-from tiltmeter.associations._families import unify_words
+from tiltmeter.associations._expressions import unify_words
 from tiltmeter.errors import InputError
 
 METHODS = ("leader", "components", "average")

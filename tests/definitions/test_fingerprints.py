@@ -43,7 +43,7 @@ def test_a_new_version_of_a_definition_needs_a_recorded_fingerprint() -> None:
 
 def test_changed_numbers_on_the_same_responses_need_a_new_version() -> None:
     """Versions 3 and 4 of the default definition of associations differ only in their q-values."""
-    label = "associations/default@5"
+    label = "associations/default@6"
     components = contents()[label]
     name = next(name for name in components if name.startswith(f"{RESULTS}gender on the responses"))
     findings = recorded_findings("gender")
@@ -56,7 +56,7 @@ def test_changed_numbers_on_the_same_responses_need_a_new_version() -> None:
 
 
 def test_results_on_new_responses_are_recorded_beside_the_former_ones() -> None:
-    label = "associations/default@5"
+    label = "associations/default@6"
     components = {
         name: content
         for name, content in contents()[label].items()

@@ -38,7 +38,12 @@ import yaml
 import tiltmeter
 from support.recorded import STUDIES, answers_of, recorded_findings
 from support.recorded_differences import KEYS, comparable
-from tiltmeter.associations import _definitions as association_definitions, _families as families
+from tiltmeter.associations import (
+    _definitions as association_definitions,
+    _exclusive_terms as exclusive_terms,
+    _labels as labels,
+    _variants as variants,
+)
 from tiltmeter.associations._significance import counts as association_counts
 from tiltmeter.benchmarks import _definitions as definitions
 from tiltmeter.datasets import Library
@@ -252,17 +257,14 @@ def of_associations(rules: association_definitions.AssociationDefinition) -> Com
     terms = _yaml("associations/terms.yaml")
     tables = {name: table for name, table in terms.items() if not (rules.published and name in DEFAULT_ONLY)}
     names = {"names": _yaml("designs/names.yaml")} if rules.deals_names else {}
+    levels = [association_counts.LEVEL, association_counts.PRIOR]
+    of_default = [exclusive_terms.MOSTLY, labels.LITERAL, variants.NESTED]
     return {
         "rules": _fields(rules),
-        "levels": [
-            association_counts.LEVEL,
-            association_counts.PRIOR,
-            families.MOSTLY,
-            families.NEARLY_ALWAYS,
-        ],
+        "levels": levels if rules.published else [*levels, *of_default],
         "stages": association_definitions.STAGES,
         "wordings": _yaml("associations/wordings.yaml"),
-        "exclusions": tables,
+        "exclusions": tables if rules.published else tables | {"nations": _yaml("associations/nations.yaml")},
         "readers": {
             "content words": _yaml("readers/content_words.yaml"),
             "refusals": _yaml("readers/data/refusals.yaml"),

@@ -40,7 +40,7 @@ class AssociationDefinition(Definition):
 
 DEFAULT: Final = AssociationDefinition(
     "default",
-    5,
+    6,
     counterbalanced=True,
     deals_names=True,
     strict_guards=True,
@@ -49,7 +49,7 @@ DEFAULT: Final = AssociationDefinition(
 )
 PAPER: Final = AssociationDefinition(
     "paper",
-    1,
+    2,
     counterbalanced=False,
     deals_names=False,
     strict_guards=False,
@@ -106,9 +106,9 @@ class AssociationOptions(BaseModel, frozen=True):
     language: str = "en"
     against: Literal["rest", "each"] = "rest"
     reference: str | None = None
-    keep: Annotated[tuple[Literal["definitional", "echo"], ...], BeforeValidator(_values)] = ()
-    """Concepts that are excluded by default: those that belong to a group by definition, and words of the
-    prompt."""
+    keep: Annotated[tuple[Literal["definitional", "echo", "names"], ...], BeforeValidator(_values)] = ()
+    """Concepts that are excluded by default: those that belong to a group by definition, words of the prompt,
+    and names of people and places."""
     themes: str | None = None
 
 

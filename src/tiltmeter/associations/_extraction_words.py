@@ -10,7 +10,7 @@ refer to either of two people are not attributed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import polars as pl
@@ -18,14 +18,9 @@ from polars import DataFrame, Expr, Series, col, lit, when
 
 from tiltmeter.associations._tables import LISTS, MENTIONS, OWNER
 from tiltmeter.associations._terms import load_terms
-from tiltmeter.readers._content_words import (
-    PRONOUNS,
-    lemmas_of,
-    phrases_of,
-    sentences_of,
-    word_lists,
-    words_of,
-)
+from tiltmeter.readers._content_words import phrases_of
+from tiltmeter.readers._lemmas import roots_of
+from tiltmeter.readers._words_in_sentences import PRONOUNS, sentences_of, word_lists, words_of
 from tiltmeter.schema import beside, conform
 
 _TEXTS_AT_ONCE: Final = 5_000
@@ -66,11 +61,13 @@ def extract(
         col.text.first().fill_null(""), col.name, col.character
     )
     joined = {form: form.replace(" ", "-") for form in load_terms(terms).forms() if " " in form}
+    parts_of_names = stories.select(_parts_of(col.name.unique().str.to_lowercase()).explode())
+    names = frozenset(parts_of_names["name"].drop_nulls())
     slices = [texts] if texts.is_empty() else list(texts.iter_slices(_TEXTS_AT_ONCE))
     states = []
     phrases = []
     for part in slices:
-        states_of_part, phrases_of_part = _read(part, language, joined)
+        states_of_part, phrases_of_part = _read(part, language, joined, names)
         states.append(states_of_part)
         phrases.append(phrases_of_part)
     mentions = pl.concat(phrases)
@@ -80,7 +77,9 @@ def extract(
     return lists, conform(listed, MENTIONS)
 
 
-def _read(texts: DataFrame, language: str, joined: Mapping[str, str]) -> tuple[DataFrame, DataFrame]:
+def _read(
+    texts: DataFrame, language: str, joined: Mapping[str, str], names: Collection[str]
+) -> tuple[DataFrame, DataFrame]:
     """Return the state of each list, and the phrases of each list.
 
     The columns of the states are `attempt`, `character`, `status`, `problem` and `unattributed`; those of the
@@ -90,6 +89,8 @@ def _read(texts: DataFrame, language: str, joined: Mapping[str, str]) -> tuple[D
     ----------
     joined
         Terms of several words, which are read as one, with the word that replaces each.
+    names
+        Parts of the names of all people, in lower case.
     """
     people = (
         texts.with_row_index("row")
@@ -102,13 +103,15 @@ def _read(texts: DataFrame, language: str, joined: Mapping[str, str]) -> tuple[D
     )
     sentences = sentences_of(texts["text"])
     with_joined_terms = col.silent.str.replace_many(joined, ascii_case_insensitive=True)
-    words = words_of(sentences.with_columns(silent=with_joined_terms), language)
+    words = words_of(sentences.with_columns(silent=with_joined_terms), language, names)
     words = _attributed(words, people, language)
     phrases = phrases_of(words, language).filter(col.who >= 0)
+    separated = {word: term for term, word in joined.items()}
+    phrases = phrases.with_columns(phrase=col.phrase.str.replace_many(separated))
     phrases = phrases.unique(["row", "who", "phrase"], keep="first", maintain_order=True)
     mentions = beside(beside(phrases, people, "row", "who"), sentences, "number")
     states = _states(words, phrases, people, language)
-    return states, mentions.select(*OWNER, "phrase", "sentence")
+    return states, mentions.select(*OWNER, "phrase", "sentence", "proper")
 
 
 def _states(words: DataFrame, phrases: DataFrame, people: DataFrame, language: str) -> DataFrame:
@@ -187,6 +190,8 @@ def _attributed(words: DataFrame, people: DataFrame, language: str) -> DataFrame
         "word",
         "form",
         "kind",
+        "role",
+        "personal",
         content=col.content & col.person.is_null(),
         who=who.fill_null(_OTHER),
         named=col.person.is_not_null(),
@@ -239,7 +244,7 @@ def _forms_of_names(words: DataFrame, people: DataFrame) -> DataFrame:
     The forms are the parts of the name, a capitalised word after one of them (a surname), and, if the name is
     a single word, a capitalised word before it.
     """
-    parts = _plain(col.name.str.to_lowercase()).str.extract_all(r"[\p{L}\p{M}]+(?:[-'][\p{L}\p{M}]+)*")
+    parts = _parts_of(_plain(col.name.str.to_lowercase()))
     names = (
         people.select("row", "who", plain=parts)
         .with_columns(single=col.plain.list.len() == 1)
@@ -256,6 +261,11 @@ def _forms_of_names(words: DataFrame, people: DataFrame) -> DataFrame:
     columns = ("row", "plain", "who")
     forms = pl.concat([names.select(columns), surnames.select(columns), first_names.select(columns)])
     return forms.unique().filter(col.who.n_unique().over("row", "plain") == 1)
+
+
+def _parts_of(name: Expr) -> Expr:
+    """Return the words of a name as a list."""
+    return name.str.extract_all(r"[\p{L}\p{M}]+(?:[-'][\p{L}\p{M}]+)*")
 
 
 def _with_referents(words: DataFrame) -> DataFrame:
@@ -341,10 +351,10 @@ def _echoes(mentions: DataFrame, prompts: DataFrame, language: str) -> Series:
     """Return whether each phrase has a content word that is in the prompt of its text."""
     texts = prompts.select(col.prompt.unique(maintain_order=True)).with_row_index("row")
     words = words_of(sentences_of(texts["prompt"]), language).filter("content")
-    words = words.with_columns(lemma=lemmas_of(words["form"], language)).select("row", "lemma").unique()
+    words = words.with_columns(lemma=roots_of(words["form"], language)).select("row", "lemma").unique()
     prompt_words = prompts.join(texts, on="prompt").join(words, on="row")
     rows = mentions.with_row_index("mention")
     forms = rows.with_columns(form=col.phrase.str.split(" ")).explode("form")
-    forms = forms.with_columns(lemma=lemmas_of(forms["form"], language))
+    forms = forms.with_columns(lemma=roots_of(forms["form"], language))
     echoes = forms.join(prompt_words, on=["attempt", "lemma"], how="semi")["mention"].unique()
     return rows.select(col.mention.is_in(echoes.implode())).to_series()

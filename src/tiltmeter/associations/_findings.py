@@ -12,7 +12,7 @@ import polars as pl
 from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.associations._definitions import AssociationOptions, options_of
-from tiltmeter.associations._exclusivity import ECHO
+from tiltmeter.associations._exclusivity import kind_of
 from tiltmeter.associations._tables import NAMES_LIKE_THESE, OWNER, TEXTS_LIKE_THESE, THESE_NAMES
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import outcome_counts
@@ -30,8 +30,6 @@ SELECTED: Final = (
     "associations are expected to contain their true value (false coverage rate)"
 )
 """Method of the intervals of reported associations."""
-EXAMPLE_SENTENCES: Final = 3
-"""Number of example sentences kept for an association."""
 SHUFFLES: Final = 999
 """Maximum number of shuffles of the identities, to estimate the number of associations due to chance: the
 smallest possible p is 0.001."""
@@ -192,14 +190,19 @@ def definitional_of(dropped: DataFrame, exclusive: DataFrame, basis: Basis) -> D
     exclusive
         The table EXCLUSIVE.
     """
-    source = col.by.replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"})
+    sources = {
+        "terms": "the list of terms",
+        "origin": "the list of terms",
+        "judge": "the judge",
+        "user": "the table given",
+    }
+    source = col.by.replace(sources)
     explanation = pl.format(": {}", "reason").fill_null("")
     by_definition = pl.format("{} by definition, says {}{}", "identity", source, explanation)
     reason = when(col.identity.is_null()).then("reason").otherwise(by_definition)
-    reasons = exclusive.unique("concept", keep="first").select("concept", reason=reason, echo=col.by == ECHO)
+    reasons = exclusive.unique("concept", keep="first").select("concept", reason=reason, kind=kind_of())
     rows = _associations(beside(dropped, reasons, "concept"), basis)
-    metric = when("echo").then(lit("echo")).otherwise(lit("definitional"))
-    findings = basis.findings(rows.with_columns(metric=metric))
+    findings = basis.findings(rows.with_columns(metric=rows["kind"]))
     return findings.with_columns(evidence=lit(None, String), reason=rows["reason"])
 
 
@@ -399,57 +402,6 @@ def other_groups(group: str, *same: str) -> Expr:
     """Return the other groups of the rows with the same values in the columns `same`, sorted."""
     groups = col(group).unique().over(*same, mapping_strategy="join")
     return groups.list.set_difference(pl.concat_list(group)).list.sort()
-
-
-# -- what an association is called, and its sentences ----------------------------------------------
-
-
-def labels_of(mentions: DataFrame, phrases: Series, *, specific: bool = False) -> DataFrame:
-    """Return `concept`, `identity` and `label`.
-
-    The label is the phrase that expresses the concept in most lists of the identity.
-
-    Ties are resolved in favour of the phrase that names the concept, then alphabetically. A concept name that
-    is none of the study's `phrases` was given by the user and is kept as the label. If `specific`, a phrase
-    of two words counts twice, and so on, so that a phrase that makes up at least half of the uses of a word
-    names its family.
-    """
-    from tiltmeter.associations._concepts import normal_form
-    from tiltmeter.associations._families import length
-
-    uses = mentions.group_by(*_PAIR, "phrase", form=normal_form(col.phrase)).agg(uses=pl.len())
-    weight = col.uses.sum().over(*_PAIR, "form")
-    if specific:
-        weight *= length(col.form)
-    names_concept = col.phrase == col.concept
-    best = uses.sort(weight, names_concept, "uses", "phrase", descending=[True, True, True, False])
-    label = when(col.concept.is_in(phrases.implode())).then("phrase").otherwise("concept")
-    return best.unique(_PAIR, keep="first").select(*_PAIR, label=label)
-
-
-def labelled(rows: DataFrame, labels: DataFrame) -> DataFrame:
-    """Add the `label` of each concept for its identity to rows with `concept` and `identity`.
-
-    The default is the concept itself.
-    """
-    return beside(rows, labels, *_PAIR).with_columns(label=pl.coalesce("label", "concept"))
-
-
-def with_examples(associations: DataFrame, mentions: DataFrame) -> DataFrame:
-    """Add the first sentences that contain the concept as `examples` to rows that are `reported`."""
-    keys = [*_PAIR, "context"]
-    reported = associations.filter("reported").select(keys)
-    in_context = mentions.drop_nulls("sentence").select(*keys, "sentence")
-    in_all_contexts = in_context.drop("context")
-    sentences = (
-        pl.concat([in_context.drop_nulls("context"), in_all_contexts], how="diagonal")
-        .join(reported, on=keys, how="semi", nulls_equal=True, maintain_order="left")
-        .unique(maintain_order=True)
-    )
-    examples = sentences.group_by(keys, maintain_order=True).agg(
-        examples=col.sentence.head(EXAMPLE_SENTENCES)
-    )
-    return beside(associations, examples, *keys)
 
 
 def with_permutation(associations: DataFrame, basis: Basis) -> DataFrame:

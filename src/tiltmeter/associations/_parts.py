@@ -21,12 +21,10 @@ from tiltmeter.associations._findings import (
     definitional_of,
     findings_of,
     identities_of,
-    labelled,
-    labels_of,
     nothing_to_compare,
-    with_examples,
     with_permutation,
 )
+from tiltmeter.associations._labels import labelled, labels_of, with_examples
 from tiltmeter.associations._missing import descriptions_by_group
 from tiltmeter.associations._simulation import planted_associations, planted_stories
 from tiltmeter.associations._stories import (
@@ -53,6 +51,7 @@ from tiltmeter.associations._tables import (
     PLACED,
     SHOWN,
 )
+from tiltmeter.associations._variants import with_variants
 from tiltmeter.comparisons import Groups
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.readers.outcomes import decide_outcome, free_texts
@@ -312,12 +311,12 @@ class Stories(Part):
     def unify(self, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Return the tables `concepts` (one vocabulary for the whole study) and `identities`."""
         from tiltmeter.associations._concepts import unify
-        from tiltmeter.associations._families import unify_words
+        from tiltmeter.associations._expressions import unify_words
 
         options = options_of(settings)
         phrases = counted(mentions)
         if options.encoder is None:
-            concepts = unify_words(phrases, options.language, options.terms)
+            concepts = unify_words(phrases, options.language)
         else:
             vectors = tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
             concepts = unify(
@@ -374,22 +373,28 @@ class Stories(Part):
         that would be reported. See `exclusivity`.
         """
         from tiltmeter.associations import _exclusivity as exclusivity
+        from tiltmeter.associations._exclusive_judge import exclusive_by_judge
+        from tiltmeter.associations._exclusive_terms import exclusive_by_terms
 
         options = options_of(settings)
+        strict = not options.rules.published
         identities = tests["identity"].unique().sort().to_list()
         tested = tests.drop_nulls("p")["concept"].unique().sort().to_list()
-        by_terms = exclusivity.exclusive_by_terms(tested, identities, options.terms)
-        is_echo = col.echo.mean().over("concept") >= MOSTLY_ECHO
-        echoes = unified(mentions, concepts).filter(is_echo)["concept"]
-        exclusive = exclusivity.with_echo(by_terms, echoes)
+        exclusive = exclusive_by_terms(tested, identities, options.terms, strict=strict)
+        with_concepts = unified(mentions, concepts)
+        echoes = with_concepts.filter(col.echo.mean().over("concept") >= MOSTLY_ECHO)["concept"]
+        exclusive = exclusivity.marked(exclusive, echoes, exclusivity.ECHO, "a word of it is in the prompt")
+        if strict:
+            exclusive = exclusivity.with_parts_of_terms(exclusive, with_concepts, identities, options.terms)
+            exclusive = exclusivity.with_names(exclusive, with_concepts, options.terms)
 
-        is_undecided = col.identity.is_null() & (col.by != exclusivity.ECHO)
+        is_undecided = col.identity.is_null() & ~col.by.is_in(exclusivity.OF_NO_IDENTITY)
         reported = tests.filter("reported")["concept"].implode()
         exclusive = exclusive.filter(~is_undecided | col.concept.is_in(reported))
         if not options.judged or tools.judge is None:
             return {"exclusive": exclusive}
         undecided = exclusive.filter(is_undecided)["concept"].to_list()
-        judged, judgements = exclusivity.exclusive_by_judge(
+        judged, judgements = exclusive_by_judge(
             undecided, identities, self.category, tools.judge, options.wording, terms=options.terms
         )
         decided = exclusive.filter(~is_undecided)
@@ -432,14 +437,12 @@ class Stories(Part):
         basis = Basis(lists, mentions, tables.measures, self, settings, options)
         if not comparable(lists):
             return {"findings": nothing_to_compare(basis)}
-        labels = labels_of(
-            mentions.clear() if rules.published else mentions,
-            tables.concepts["phrase"],
-            specific=not options.judged,
-        )
+        labels = labels_of(mentions.clear() if rules.published else mentions, tables.concepts)
         associations = labelled(with_examples(tables.tests, mentions), labels)
         exclusive = kept_out(tables.exclusive, options.keep)
         retained = with_permutation(drop_exclusive(associations, exclusive, rules), basis)
+        if not rules.published:
+            retained = with_variants(retained, mentions, options.language)
         dropped = associations.filter(col.reported & ~retained["reported"])
         pairs = exclusive.select("concept").join(lists.select("identity").unique(), how="cross")
         exclusive_pairs = pairs.filter(is_exclusive(pairs, exclusive, rules))
@@ -465,15 +468,16 @@ class Stories(Part):
 
     def _by_words(self, tables: FindingsInput, settings: Settings) -> DataFrame:
         """Return the associations of all contexts that words without a judge would show."""
-        from tiltmeter.associations._exclusivity import drop_exclusive, exclusive_by_terms
-        from tiltmeter.associations._families import unify_words
+        from tiltmeter.associations._exclusive_terms import exclusive_by_terms
+        from tiltmeter.associations._exclusivity import drop_exclusive
+        from tiltmeter.associations._expressions import unify_words
 
         lists, words = tables.lists, tables.words
         if words.is_empty():
             return tables.tests.clear()
         options = options_of(settings)
-        families = unify_words(counted(words), options.language, options.terms)
-        associations = self.test(lists, placed(words, lists), families, settings, NO_TOOLS)
+        expressions = unify_words(counted(words), options.language)
+        associations = self.test(lists, placed(words, lists), expressions, settings, NO_TOOLS)
         concepts = associations["concept"].unique().to_list()
         identities = lists["identity"].unique().to_list()
         exclusive = exclusive_by_terms(concepts, identities, options.terms)

@@ -12,11 +12,16 @@ from polars import DataFrame, Expr, String, col, lit, when
 from tiltmeter._quantities import confidence, interval, interval_name, quantity
 from tiltmeter.associations._presentation_overlap import present_overlap
 from tiltmeter.associations._presentation_rows import (
+    LEAST_SHOWN,
+    NAME_COLUMNS,
     OWNER_COLUMNS,
     TOP,
+    TOP_OF_GROUP,
+    TOP_OF_MODEL,
     TOP_OF_PLACE,
     described,
     facing,
+    is_shown_first,
     names_of,
     numbers_of,
     percent,
@@ -55,6 +60,8 @@ from tiltmeter.study import ReportView
 
 DESCRIPTORS_NAMED: Final = 3
 """Number of descriptors named for an association."""
+_NAME: Final = ["model", *NAME_COLUMNS]
+"""Columns that name an association of a part."""
 _STEM: Final = 5
 """Number of first letters by which words of the judge and of the text are taken for the same."""
 _MEANING: Final = (
@@ -191,7 +198,8 @@ def _part(tables: _Tables) -> list[Block]:
     totals = findings.filter(col.group.is_null(), metric="associations")
     is_over_all = col.context.is_null()
     # Without tests over all locations, show those of each location.
-    first = associations.filter(is_over_all | ~is_over_all.any().over("model"))
+    is_first = is_over_all | ~is_over_all.any().over("model")
+    first = associations.filter(is_first).filter(is_shown_first())
     missing = findings.filter(metric="missing")
     blocks: list[Block] = [
         _headline(total, first, associations, missing) for total in totals.iter_rows(named=True)
@@ -201,14 +209,20 @@ def _part(tables: _Tables) -> list[Block]:
     for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows():
         blocks.append(Callout(f"{model}: {note}."))
     if associations.height:
-        strongest = first.group_by("model", maintain_order=True).head(TOP)
+        of_groups = first.group_by("model", "group", maintain_order=True).head(TOP_OF_GROUP)
+        strongest = (
+            first.join(of_groups.select(_NAME), on=_NAME, how="semi", nulls_equal=True, maintain_order="left")
+            .group_by("model", maintain_order=True)
+            .head(TOP_OF_MODEL)
+        )
         scope = (
             ", all locations together"
             if associations["context"].count() and not first["context"].count()
             else ""
         )
         title = f"Strongest associations{scope} ({strongest.height:,} of {first.height:,})"
-        blocks.append(_strongest(title, strongest))
+        if first.height:
+            blocks.append(_strongest(title, strongest))
         for (model,), rows in first.group_by("model", maintain_order=True):
             blocks.append(_evidence(str(model), rows))
     blocks += _themes(tables.themes)
@@ -238,6 +252,8 @@ def _strongest(title: str, rows: DataFrame, noun: str = "concept") -> Pairs | Ta
     numbers = numbers_of(rows)
     if "also" in rows.columns and rows["also"].count():
         numbers.append(Column.of(rows, "also", "also for", "name"))
+    if "variants" in rows.columns and rows["variants"].count():
+        numbers.append(Column.of(rows, "variants", rank=2))
     if not rows["others_rate"].count():
         return Table(title, [*names, *numbers], lead=len(names))
     has_opposite = bool(rows["against"].count())
@@ -366,7 +382,8 @@ def _headline(
     texts = _texts(total) + _descriptions(missing.filter(model=total["model"]))
     if count is None:
         return Headline(f"{model}: associations could not be counted", texts, model=total["model"])
-    concepts = associations.filter(model=total["model"])["concept"].n_unique()
+    of_model = associations.filter(model=total["model"])
+    concepts = of_model.filter(is_shown_first())["concept"].n_unique()
     text = f"{model}: {concepts:,} associated concept{'' if concepts == 1 else 's'} found"
     details = []
     first = strongest.filter(model=total["model"]).head(1)
@@ -375,16 +392,32 @@ def _headline(
         text += f". Strongest: {_in_words(association)}"
         if association["low"] is not None:
             details.append(_difference(association))
-    if concepts < count:
-        details.append(
-            f"These are {count:,.0f} associations, as some concepts have several groups or locations."
-        )
+    details += _further(of_model, concepts)
     by_chance = f"{total['null_value']:.1f}" if total["null_value"] >= 0.05 else "fewer than 0.1"
     if count:
         details.append(
             f"By chance, {by_chance} associations would be found (groups shuffled, p = {total['p']:.2g})."
         )
     return Headline(text, " ".join([*details, texts]), model=total["model"])
+
+
+def _further(associations: DataFrame, concepts: int) -> list[str]:
+    """Return a sentence about the associations of a model that are not counted as associated concepts."""
+    variants = associations["variant_of"].count()
+    small = associations.filter(col.variant_of.is_null() & ~is_shown_first()).height
+    several = associations.height - variants - small - concepts
+    parts = []
+    if variants:
+        parts.append("1 is a variant of another" if variants == 1 else f"{variants:,} are variants of others")
+    if small:
+        verb = "differs" if small == 1 else "differ"
+        parts.append(f"{small:,} {verb} by less than {LEAST_SHOWN * 100:g} points")
+    if several:
+        verb = "repeats" if several == 1 else "repeat"
+        parts.append(f"{several:,} {verb} a concept for another group or location")
+    if not parts:
+        return []
+    return [f"Of {associations.height:,} associations in all, {', '.join(parts)}."]
 
 
 def _texts(total: Mapping[str, Any]) -> str:
@@ -537,6 +570,7 @@ def _top_descriptors() -> Expr:
 _EXCLUDED: Final = {
     "definitional": ("Excluded as definitional", "belong to the group by definition"),
     "echo": ("Excluded as echo of the prompt", "contain a word of the prompt of a text"),
+    "names": ("Excluded as names", "are names of people or places, or have the name of a person"),
 }
 """Title and reason for each kind of excluded concepts; the kind is the value of -P keep."""
 

@@ -16,7 +16,15 @@ from tiltmeter.schema import Schema, beside, conform
 from tiltmeter.study import ReportView
 
 TOP: Final = 10
-"""Number of associations shown for each model, and in the details of each group."""
+"""Number of associations shown in the details of each group."""
+TOP_OF_GROUP: Final = 5
+"""Number of associations of a group shown in the first table."""
+TOP_OF_MODEL: Final = 30
+"""Number of associations of a model shown in the first table."""
+LEAST_SHOWN: Final = 0.03
+"""Smallest difference of two shares in the first table and in the number of associated concepts."""
+VARIANTS_NAMED: Final = 4
+"""Number of variants named for an association."""
 TOP_OF_PLACE: Final = 5
 """Number of associations shown for each location and group, and among those specific to one of two models."""
 LONGEST_CONCEPT: Final = 120
@@ -36,9 +44,10 @@ def table_of(view: ReportView, name: str, columns: Schema) -> DataFrame:
 def described(findings: DataFrame, view: ReportView) -> DataFrame:
     """Join findings of single concepts with their row of `associations`, and add display columns.
 
-    Display columns are `said` (the concept), `where`, `whose` (the group, or two of them if it is uncertain
-    which has the highest rate), `also` (other groups with the concept) and `counts`. Rows are sorted by the
-    lower end of the interval (by the estimate where there is none), the strongest first.
+    Display columns are `said` (the concept), `variants` with their shares, `where`, `whose` (the group, or
+    two of them if it is uncertain which has the highest rate), `also` (other groups with the concept) and
+    `counts`. Rows are sorted by the lower end of the interval (by the estimate where there is none), the
+    strongest first.
     """
     associations = table_of(view, "associations", {**OWNER_COLUMNS, **FOUND})
     associations = associations.with_columns(
@@ -47,6 +56,7 @@ def described(findings: DataFrame, view: ReportView) -> DataFrame:
     associations = associations.drop("low", "high", "p", "q").rename({"level": "stored_level"})
     name = (*OWNER_COLUMNS, *NAME_COLUMNS, "group_2")
     rows = beside(findings, associations.unique(name), *name)
+    rows = beside(rows, _variants(rows), *name)
     # The findings of runs before version 4 have the level before the adjustment for selection, and their
     # table has none.
     rows = rows.with_columns(level=when(col.count.is_null()).then("level").otherwise("stored_level"))
@@ -64,6 +74,29 @@ def described(findings: DataFrame, view: ReportView) -> DataFrame:
     )
     strength = pl.coalesce("low", "estimate")
     return rows.sort(strength, *NAME_COLUMNS, descending=[True, False, False, False], nulls_last=True)
+
+
+def _variants(rows: DataFrame) -> DataFrame:
+    """Return the names of associations that have variants, with the `variants` and their shares in words."""
+    name = [*OWNER_COLUMNS, *NAME_COLUMNS, "group_2"]
+    share = pl.format(
+        "{} {}%", _shortened(col.concept, LONGEST_CONCEPT), (100 * col.rate).round(0).cast(pl.Int64)
+    )
+    variants = rows.drop_nulls("variant_of").sort("rate", "concept", descending=[True, False])
+    variants = variants.with_columns(share=share, concept="variant_of")
+    more = pl.len().cast(pl.Int64) - VARIANTS_NAMED
+    named = col.share.head(VARIANTS_NAMED).str.join(", ")
+    and_more = when(more > 0).then(pl.format(" and {} more", more)).otherwise(lit(""))
+    return variants.group_by(name).agg(variants=pl.concat_str(named, and_more))
+
+
+def is_shown_first() -> Expr:
+    """Return whether an association is in the first table: no variant of another, and not too small.
+
+    Scores of published definitions have no smallest value.
+    """
+    is_large = (col.estimate >= LEAST_SHOWN) | (col.unit == "score")
+    return col.variant_of.is_null() & is_large
 
 
 def _counts() -> Expr:

@@ -47,6 +47,8 @@ MENTIONS: Schema = {
     "phrase": String,  # as extracted
     "sentence": String,  # sentence of the story that shows the phrase; null if unknown
     "echo": Boolean,  # whether the prompt contains a word of the phrase; null if it was not looked for
+    # Whether the phrase is a name, or has the name of a person; null if it was not looked for.
+    "proper": Boolean,
 }
 """One row per phrase of a list (see OWNER). A list contains each phrase once."""
 
@@ -176,7 +178,9 @@ FOUND: Schema = {
     **ASSOCIATIONS,  # those excluded as definitional are not `reported`
     # p-value with identities permuted over descriptors; null unless requested and reported.
     "permutation_p": Float64,
-    "label": String,  # name of the concept in findings: the most frequent phrase of the identity
+    # Name of the concept in findings: the phrase that most lists of the identity with the concept contain.
+    "label": String,
+    "variant_of": String,  # label of the stronger association of the identity with which it is shown
     "examples": pl.List(String),  # the first sentences that show the concept
 }
 """The table `associations`. Join it with findings by `identity` (group), `label` (concept) and `context`."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import combinations, product
 from pathlib import Path
@@ -29,6 +29,7 @@ from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from tiltmeter._files.records import Record, read_record
+from tiltmeter._files.yaml import packaged_yaml
 
 if TYPE_CHECKING:
     from tiltmeter._arrays import Integers
@@ -186,10 +187,50 @@ class Terms(Record):
         plurals = {f"{form}s": number for form, number in forms.items() if f"{form}s" not in forms}
         return forms | plurals
 
+    def owners(self) -> dict[str, Entry]:
+        """Return the identity of each form of an exclusive term."""
+        return {
+            form: (self.terms[number].category, self.terms[number].identity)
+            for form, number in self.forms().items()
+            if self.terms[number].exclusive
+        }
+
 
 @cache
 def _built_in_terms() -> Terms:
     return read_record(Path(__file__).with_name("terms.yaml"), "terms in", Terms)
+
+
+@cache
+def nations() -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """Return the names and adjectives of each nation, by the race whose origin it is; "-": none."""
+    by_race = packaged_yaml(Path(__file__).with_name("nations.yaml"))
+    nations_of_races = {}
+    for race, people_by_nation in by_race.items():
+        forms_by_nation = {}
+        for names, people in people_by_nation.items():
+            nation, *_ = names.split(",")
+            forms_by_nation[nation] = _forms_of(f"{names},{people}")
+        nations_of_races[race] = forms_by_nation
+    return nations_of_races
+
+
+def with_nations(terms: Terms) -> Terms:
+    """Return the terms with nations: as identities of their own, and as terms of races."""
+    of_nations = {}
+    of_races = dict(terms.identities.get("race", {}))
+    for race, nations_of_race in nations().items():
+        origins = []
+        for nation, forms in nations_of_race.items():
+            of_nations[nation] = IdentityTerms.model_construct(
+                called=forms, letters=[], terms=[",".join(forms)], related=[]
+            )
+            origins.append(",".join(forms))
+        if race in of_races:
+            of_race = of_races[race]
+            of_races[race] = of_race.model_copy(update={"terms": [*of_race.terms, *origins]})
+    identities = terms.identities | {"race": of_races}
+    return terms.replaced(identities={**identities, "nationality": of_nations})
 
 
 def load_terms(path: str | None = None) -> Terms:

@@ -14,7 +14,7 @@ from tiltmeter._files.yaml import read_yaml
 from tiltmeter.associations._definitions import AssociationOptions
 from tiltmeter.associations._tables import OWNER
 from tiltmeter.features._kinds import themes, vader_analyzer
-from tiltmeter.readers._content_words import lemmas_of
+from tiltmeter.readers._lemmas import roots_of
 
 SMALLEST_VALENCE: Final = 2.0
 """Smallest absolute valence, from -4 to 4, of a word of positive or negative tone in the VADER lexicon."""
@@ -72,7 +72,7 @@ def find_themes(
     words = phrases.filter(col.word.list.first() != "not").explode("word").unique()
     themes = theme_words(options)
     forms = pl.concat([words["word"], themes["word"]]).unique()
-    lemmas = DataFrame({"word": forms, "lemma": lemmas_of(forms, options.language)})
+    lemmas = DataFrame({"word": forms, "lemma": roots_of(forms, options.language)})
     theme_of_lemma = themes.join(lemmas, on="word").select("lemma", concept="theme").unique()
     with_theme = words.join(lemmas.join(theme_of_lemma, on="lemma"), on="word")
     associations = find_associations(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tiltmeter._sanitising import printable, shortened
-from tiltmeter.blocks import Block, Callout, Chart, Column, Headline, Intervals, Table
+from tiltmeter.blocks import Block, Callout, Chart, Column, Headline, Intervals, Pairs, Table
 from tiltmeter.reports._layout import print_text
 from tiltmeter.reports._terminal import print_problems, print_table_block
 from tiltmeter.reports._words import counted_marks, table_of
@@ -18,6 +18,8 @@ MOST_DETAILED: Final = 3
 """Number of models up to which the first headline, that of the worst model, has its detail."""
 MOST_ROWS: Final = 5
 """Number of rows of the table."""
+MOST_PAIRS: Final = 10
+"""Number of rows of a table of pairs of shares."""
 LAST_ROWS: Final = 2
 """How many of them are the last ones of a ranking."""
 MOST_PROBLEMS: Final = 3
@@ -93,7 +95,7 @@ def _height(block: Table | Chart) -> int:
 
 
 def _print_first_rows(block: Table | Chart) -> None:
-    """Print at most MOST_ROWS rows of a table or chart.
+    """Print at most MOST_ROWS rows of a table or chart, or MOST_PAIRS pairs.
 
     Of a ranking of groups, the highest and the lowest are printed.
     """
@@ -104,9 +106,10 @@ def _print_first_rows(block: Table | Chart) -> None:
         places = [*places[: MOST_ROWS - LAST_ROWS], *places[height - LAST_ROWS :]]
         between = f"the first {MOST_ROWS - LAST_ROWS} and the last {LAST_ROWS}"
         note = f"{height - MOST_ROWS} more lie between {between}."
-    elif height > MOST_ROWS:
-        places = places[:MOST_ROWS]
-        note = f"{height - MOST_ROWS} more follow."
+    most_rows = MOST_PAIRS if isinstance(block, Pairs) else MOST_ROWS
+    if height > most_rows and len(panels) != 1:
+        places = places[:most_rows]
+        note = f"{height - most_rows} more follow."
     columns = [_rows_of(column, places) for column in table.columns]
     print_table_block(dataclasses.replace(table, columns=columns, note=note), has_constants=False)
 

@@ -12,9 +12,9 @@ from support.fuzzing._make import of_text
 from support.fuzzing.contract import Target
 from tiltmeter import readers
 from tiltmeter._sanitising import printable, redacted
-from tiltmeter.associations._exclusivity import JudgedNames
+from tiltmeter.associations._exclusive_judge import JudgedNames
+from tiltmeter.associations._expressions import unify_words
 from tiltmeter.associations._extraction_words import extract
-from tiltmeter.associations._families import unify_words
 from tiltmeter.associations._judge_answers import Person, read_answer
 from tiltmeter.associations._stories import counted
 from tiltmeter.associations._tables import STORIES

@@ -1,0 +1,126 @@
+"""Lemmas of word forms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+
+from polars import Series, String
+
+from tiltmeter.errors import InputError
+from tiltmeter.readers._grammar import LONGEST, tagger
+from tiltmeter.readers._words_in_sentences import tags_of, word_lists
+
+_DERIVED = (("ly", ""), ("ily", "y"), ("ness", ""), ("iness", "y"), ("nce", "nt"), ("ncy", "nt"))
+"""Endings of adverbs and nouns that are derived from adjectives, and what the adjectives have instead."""
+
+
+def lemmas_of(forms: Series, language: str) -> Series:
+    """Return the lemma of each word form.
+
+    In languages with grammatical gender, forms for different genders among these words have one lemma
+    ("Lehrerin" and "Lehrer", "honesta" and "honesto").
+
+    Raises
+    ------
+    InputError
+        The language needs a package that is not installed.
+    """
+    distinct = forms.unique(maintain_order=True)
+    masculine = _masculine_forms(distinct, language)
+    lemmas = Series(list(_lemmas(masculine, language)), dtype=String)
+    return forms.replace_strict(distinct, lemmas, return_dtype=String)
+
+
+def _masculine_forms(forms: Series, language: str) -> list[str]:
+    """Return for each form the one for men if it differs by a gender ending and is among the forms.
+
+    Of an inflected adjective that the lemmatiser does not know, it is the uninflected form.
+    """
+    lists = word_lists(language)
+    of_people = [(pair.partition(":")[0], pair.partition(":")[2]) for pair in sorted(lists["agreement"])]
+    of_adjectives = [(ending, "") for ending in sorted(lists["adjective_endings"])]
+    if not of_people:
+        return forms.to_list()
+    _, is_known = _lemmatiser(language)
+    every = frozenset(forms)
+    masculine = []
+    for form in forms:
+        endings = of_people if is_known(form, lang=language) else of_people + of_adjectives
+        candidates = [] if form in lists["own_meaning"] else _without_ending(form, endings)
+        masculine.append(next((candidate for candidate in candidates if candidate in every), form))
+    return masculine
+
+
+def _without_ending(form: str, endings: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield what a form may be with the ending for men, also without the umlaut of its stem."""
+    for ending, instead in endings:
+        stem = form.removesuffix(ending)
+        if form.endswith(ending) and len(stem) >= _SHORTEST_STEM:
+            yield stem + instead
+            yield _UMLAUT.sub(lambda match: _VOWELS[match[0]], stem) + instead
+
+
+_SHORTEST_STEM = 3
+"""Smallest number of letters before a gender ending."""
+_VOWELS = {"ä": "a", "ö": "o", "ü": "u"}
+_UMLAUT = re.compile("[äöü](?=[^äöü]*$)")
+"""The last umlaut of a word."""
+
+
+def roots_of(forms: Series, language: str) -> Series:
+    """Return the lemma of each word form, or the word from which it is derived.
+
+    In English, an adverb or noun that is derived from an adjective among the words has its lemma
+    ("resilience": "resilient").
+    """
+    lemmas = lemmas_of(forms, language)
+    if language != "en":
+        return lemmas
+    distinct = list(dict.fromkeys(lemmas))
+    every = frozenset(distinct)
+    roots = [next((root for root in _roots(lemma) if root in every), lemma) for lemma in distinct]
+    return lemmas.replace_strict(distinct, roots, return_dtype=String)
+
+
+def _roots(lemma: str) -> Iterator[str]:
+    """Yield the adjectives from which a word may be derived."""
+    for ending, instead in _DERIVED:
+        root = lemma.removesuffix(ending) + instead
+        if not lemma.endswith(ending) or len(root) <= 3:
+            continue
+        kinds = tags_of(root).kinds
+        if "adjective" in kinds and "verb" not in kinds:
+            yield root
+
+
+def _lemmas(forms: Iterable[str], language: str) -> Iterable[str]:
+    if language == "en":
+        return map(_english_lemma, forms)
+    lemmatize, _ = _lemmatiser(language)
+    return (lemmatize(form, lang=language).lower() for form in forms)
+
+
+def _lemmatiser(language: str) -> tuple[Callable[..., str], Callable[..., bool]]:
+    """Return the functions that lemmatise a word, and that say whether a word is known."""
+    try:
+        from simplemma import is_known, lemmatize
+    except ImportError as error:
+        message = f'texts in {language!r} need a lemmatiser: pip install "tiltmeter[languages]"'
+        raise InputError(message) from error
+    return lemmatize, is_known
+
+
+_OWN_LEMMA = frozenset(("blues", "born", "glasses", "goods", "shorts"))
+"""Words that mean something else than their lemma ("short", "bear")."""
+
+
+@lru_cache(maxsize=1 << 17)
+def _english_lemma(form: str) -> str:
+    """Return the lemma of a noun or verb; other words are unchanged."""
+    if form in _OWN_LEMMA or len(form) > LONGEST or not form[0].isalpha():
+        return form
+    if tags_of(form).kinds[0] not in ("noun", "verb"):
+        return form
+    return str(tagger().analyze(form)[0]).lower()
