@@ -17,8 +17,14 @@ from tiltmeter.schema import conform
 SENTENCES = 2_000
 
 # Names that are also nouns, verbs, adjectives or function words, and names that a tagger does not know.
-WOMEN = "Rose Grace Joy Mary Neda Lily Amber Shanice April Xiomara Faith Olga".split()
-MEN = "Mark Frank Will John Burton Bill Grant DeShawn Art Zbigniew Earl Igor".split()
+WOMEN = [
+    "Rose", "Grace", "Joy", "Mary", "Neda", "Lily",
+    "Amber", "Shanice", "April", "Xiomara", "Faith", "Olga",
+]  # fmt: skip
+MEN = [
+    "Mark", "Frank", "Will", "John", "Burton", "Bill",
+    "Grant", "DeShawn", "Art", "Zbigniew", "Earl", "Igor",
+]  # fmt: skip
 SURNAMES = ["Hill", "Miller", "Schulson", "Woods", "Diaz", "Carter"]
 PRONOUNS = {
     "woman": {"he": "she", "him": "her", "his": "her", "himself": "herself"},
