@@ -23,7 +23,7 @@ from tiltmeter.associations._terms import (
     plain_words_of,
     with_nations,
 )
-from tiltmeter.readers._words_in_sentences import tags_of
+from tiltmeter.readers._word_forms import word_form
 from tiltmeter.schema import beside
 
 ORIGIN: Final = "origin"
@@ -183,7 +183,7 @@ def _with_names_of_unknown(terms: Terms, pieces: Mapping[str, Sequence[Piece]]) 
     names = set()
     for pieces_of_label in pieces.values():
         for text, (category, name) in pieces_of_label:
-            is_ordinary = text.islower() and tags_of(name).kinds[0] == "adjective"
+            is_ordinary = text.islower() and word_form(name).best == "adjective"
             if not category and not is_ordinary:
                 names.add(name)
     words = sorted(name for name in names - _NO_NAMES if len(name) > 1 and not name.isnumeric())
@@ -252,6 +252,8 @@ def parts_of_terms(mentions: DataFrame, identities: Sequence[str], terms: str | 
     of_categories = {name: words.identities[name] for name in sorted(categories) if name in words.identities}
     forms = words.replaced(identities=of_categories).owners()
     phrases = mentions.select(col.phrase.unique(maintain_order=True))
+    last_words = {form.split(" ")[-1] for form in forms}
+    phrases = phrases.filter(col.phrase.str.extract(r"[ -]([^ -]+)$").is_in(last_words))
     ending = rf"^(.+) {any_of(forms)}$"
     phrases = phrases.with_columns(several=col.phrase.str.extract(ending)).drop_nulls("several")
     last_word = col.several.str.extract(r"([^ ]+)$")
@@ -280,7 +282,7 @@ def parts_of_terms(mentions: DataFrame, identities: Sequence[str], terms: str | 
 
 
 def _is_noun(word: str) -> bool:
-    return tags_of(word).kinds[0] == "noun"
+    return word_form(word).best == "noun"
 
 
 def names_in(mentions: DataFrame, terms: str | None = None) -> Series:

@@ -349,7 +349,11 @@ def _votes(words: DataFrame) -> DataFrame:
 
 def _echoes(mentions: DataFrame, prompts: DataFrame, language: str) -> Series:
     """Return whether each phrase has a content word that is in the prompt of its text."""
-    texts = prompts.select(col.prompt.unique(maintain_order=True)).with_row_index("row")
+    texts = (
+        prompts.filter(col.prompt != "").select(col.prompt.unique(maintain_order=True)).with_row_index("row")
+    )
+    if texts.is_empty():
+        return Series([False]).new_from_index(0, mentions.height)
     words = words_of(sentences_of(texts["prompt"]), language).filter("content")
     words = words.with_columns(lemma=roots_of(words["form"], language)).select("row", "lemma").unique()
     prompt_words = prompts.join(texts, on="prompt").join(words, on="row")

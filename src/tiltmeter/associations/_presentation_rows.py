@@ -23,7 +23,7 @@ TOP_OF_MODEL: Final = 30
 """Number of associations of a model shown in the first table."""
 LEAST_SHOWN: Final = 0.03
 """Smallest difference of two shares in the first table and in the number of associated concepts."""
-VARIANTS_NAMED: Final = 4
+VARIANTS_NAMED: Final = 2
 """Number of variants named for an association."""
 TOP_OF_PLACE: Final = 5
 """Number of associations shown for each location and group, and among those specific to one of two models."""

@@ -15,6 +15,7 @@ from tiltmeter.associations._definitions import AssociationOptions
 from tiltmeter.associations._tables import OWNER
 from tiltmeter.features._kinds import themes, vader_analyzer
 from tiltmeter.readers._lemmas import roots_of
+from tiltmeter.readers._words_in_sentences import word_lists
 
 SMALLEST_VALENCE: Final = 2.0
 """Smallest absolute valence, from -4 to 4, of a word of positive or negative tone in the VADER lexicon."""
@@ -69,7 +70,8 @@ def find_themes(
     from tiltmeter.associations._significance.discovery import find_associations
 
     phrases = mentions.select(*OWNER, word=col.phrase.str.to_lowercase().str.split(" "))
-    words = phrases.filter(col.word.list.first() != "not").explode("word").unique()
+    negations = list(word_lists(options.language)["negations"])
+    words = phrases.filter(~col.word.list.first().is_in(negations)).explode("word").unique()
     themes = theme_words(options)
     forms = pl.concat([words["word"], themes["word"]]).unique()
     lemmas = DataFrame({"word": forms, "lemma": roots_of(forms, options.language)})

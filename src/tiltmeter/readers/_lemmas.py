@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 
-from polars import Series, String
+from polars import Series, String, col
 
 from tiltmeter.errors import InputError
-from tiltmeter.readers._grammar import LONGEST, tagger
-from tiltmeter.readers._words_in_sentences import tags_of, word_lists
+from tiltmeter.readers._word_forms import word_forms
+from tiltmeter.readers._words_in_sentences import word_lists
 
 _DERIVED = (("ly", ""), ("ily", "y"), ("ness", ""), ("iness", "y"), ("nce", "nt"), ("ncy", "nt"))
 """Endings of adverbs and nouns that are derived from adjectives, and what the adjectives have instead."""
@@ -28,6 +27,9 @@ def lemmas_of(forms: Series, language: str) -> Series:
         The language needs a package that is not installed.
     """
     distinct = forms.unique(maintain_order=True)
+    if language == "en":
+        lemma_of_form = word_forms(distinct)
+        return forms.replace_strict(distinct, lemma_of_form["lemma"], return_dtype=String)
     masculine = _masculine_forms(distinct, language)
     lemmas = Series(list(_lemmas(masculine, language)), dtype=String)
     return forms.replace_strict(distinct, lemmas, return_dtype=String)
@@ -78,26 +80,25 @@ def roots_of(forms: Series, language: str) -> Series:
     lemmas = lemmas_of(forms, language)
     if language != "en":
         return lemmas
-    distinct = list(dict.fromkeys(lemmas))
+    distinct = lemmas.unique(maintain_order=True)
     every = frozenset(distinct)
-    roots = [next((root for root in _roots(lemma) if root in every), lemma) for lemma in distinct]
+    possible = {lemma: [root for root in _possible_roots(lemma) if root in every] for lemma in distinct}
+    candidates = {root for roots in possible.values() for root in roots}
+    forms_of_roots = word_forms(Series(sorted(candidates), dtype=String))
+    adjectives = frozenset(forms_of_roots.filter(col.can_adjective & ~col.can_verb)["form"])
+    roots = [next((root for root in possible[lemma] if root in adjectives), lemma) for lemma in distinct]
     return lemmas.replace_strict(distinct, roots, return_dtype=String)
 
 
-def _roots(lemma: str) -> Iterator[str]:
-    """Yield the adjectives from which a word may be derived."""
+def _possible_roots(lemma: str) -> Iterator[str]:
+    """Yield the words from which a word may be derived by its ending."""
     for ending, instead in _DERIVED:
         root = lemma.removesuffix(ending) + instead
-        if not lemma.endswith(ending) or len(root) <= 3:
-            continue
-        kinds = tags_of(root).kinds
-        if "adjective" in kinds and "verb" not in kinds:
+        if lemma.endswith(ending) and len(root) > 3:
             yield root
 
 
 def _lemmas(forms: Iterable[str], language: str) -> Iterable[str]:
-    if language == "en":
-        return map(_english_lemma, forms)
     lemmatize, _ = _lemmatiser(language)
     return (lemmatize(form, lang=language).lower() for form in forms)
 
@@ -110,17 +111,3 @@ def _lemmatiser(language: str) -> tuple[Callable[..., str], Callable[..., bool]]
         message = f'texts in {language!r} need a lemmatiser: pip install "tiltmeter[languages]"'
         raise InputError(message) from error
     return lemmatize, is_known
-
-
-_OWN_LEMMA = frozenset(("blues", "born", "glasses", "goods", "shorts"))
-"""Words that mean something else than their lemma ("short", "bear")."""
-
-
-@lru_cache(maxsize=1 << 17)
-def _english_lemma(form: str) -> str:
-    """Return the lemma of a noun or verb; other words are unchanged."""
-    if form in _OWN_LEMMA or len(form) > LONGEST or not form[0].isalpha():
-        return form
-    if tags_of(form).kinds[0] not in ("noun", "verb"):
-        return form
-    return str(tagger().analyze(form)[0]).lower()

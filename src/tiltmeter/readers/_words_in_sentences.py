@@ -10,34 +10,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from functools import cache, lru_cache
-from math import inf
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 from polars import DataFrame, Expr, Series, String, UInt32, col, lit, when
 
 from tiltmeter._files.yaml import packaged_yaml
 from tiltmeter.errors import check_known
-from tiltmeter.readers._grammar import LONGEST, sentences, speech, tagger
+from tiltmeter.readers._grammar import LONGEST, sentences, speech
+from tiltmeter.readers._word_forms import word_forms
 
 PRONOUNS = ("he", "she", "they", "i")
 """Classes of pronouns that refer to people."""
-_LIKELY = 3.5
-"""A tag is possible if its log-probability is at most so much below that of the most probable tag of the word
-form."""
-_KINDS = {
-    "NN": "noun",
-    "AJ": "adjective",
-    "VV": "verb",
-    "VB": "verb",
-    "VH": "verb",
-    "VD": "verb",
-    "AV": "adverb",
-    "NP": "name",
-    "UN": "name",
-}
 
 
 @cache
@@ -162,8 +147,6 @@ def word_before(column: str, step: int = 1) -> Expr:
 
 _BEFORE_SENTENCES = frozenset('"\u201c\u201d\u00ab\u00bb:;*#|\u2022\u2013\u2014\u2026\u00bf\u00a1')
 """Marks after which a capital letter may begin a sentence or a heading."""
-_UNKNOWN = -20.0
-"""The log-probability of the best tag of a word that the tagger does not know is below this."""
 
 
 @cache
@@ -216,40 +199,11 @@ def _name_or_tags() -> list[Expr]:
 
 
 def _form_table(forms: Series, language: str) -> DataFrame:
-    """Return for each word form whether it is a word, in English instead its kinds.
-
-    These are the most likely kind, `best`, whether it can be a noun, an adjective and a verb, and whether the
-    tagger does not know it.
-    """
+    """Return for each word form whether it is a word, in English instead its kinds (FORMS)."""
+    if language == "en":
+        return word_forms(forms)
     is_word = forms.str.contains(r"^\p{L}") & (forms.str.len_chars() <= LONGEST)
-    if language != "en":
-        return DataFrame({"form": forms, "is_word": is_word})
-    tags = [tags_of(form) if letters else _NO_WORD for form, letters in zip(forms, is_word, strict=True)]
-    columns = {"form": forms, "best": Series([kinds[0] for kinds, _ in tags], dtype=String)}
-    for kind in ("noun", "adjective", "verb"):
-        columns[f"can_{kind}"] = Series([kind in kinds for kinds, _ in tags], dtype=pl.Boolean)
-    columns["is_unknown"] = Series([is_unknown for _, is_unknown in tags], dtype=pl.Boolean)
-    return DataFrame(columns)
-
-
-class Tags(NamedTuple):
-    """The possible kinds of an English word form, and whether the tagger does not know the form."""
-
-    kinds: tuple[str, ...]
-    """The most likely kind first."""
-    is_unknown: bool
-
-
-_NO_WORD = Tags(("other",), is_unknown=False)
-
-
-@lru_cache(maxsize=1 << 17)
-def tags_of(form: str) -> Tags:
-    """Return the possible kinds of an English word form."""
-    tags = tagger().tag_word(form) or [(tagger().analyze(form)[1], -inf)]
-    best = tags[0][1]
-    likely = [_KINDS.get(tag[:2], "other") for tag, probability in tags if probability >= best - _LIKELY]
-    return Tags(tuple(dict.fromkeys(likely)), best < _UNKNOWN)
+    return DataFrame({"form": forms, "is_word": is_word})
 
 
 _DEMONSTRATIVES = frozenset(("this", "these", "those", "that"))
