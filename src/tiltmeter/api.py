@@ -583,6 +583,8 @@ def analyse(
     source = None
     if not importing.has_columns(columns) and not decisions.are_named:
         source = importing.run_of(data, of_study=study is not None)
+        if source is None and study is None:
+            columns = importing.columns_in(importing.sources_of(data)) or columns
     if source is not None:
         _refuse_selection_of_prompts(model, limit, chosen_settings["params"])
         importing.refuse_own_texts(source)
@@ -606,6 +608,10 @@ def analyse(
             model = _own_name(sources[0]) if model == OWN else model
         elif importing.has_columns(columns):
             asked = _study_of_texts(study, columns, limit)
+            if asked == "associations" and judge is None and "language" not in chosen_settings["params"]:
+                language = importing.language_of_texts(sources, columns)
+                if language not in (None, "en"):
+                    chosen_settings["params"]["language"] = language
             resolved = runs.resolve(asked, settings=chosen_settings, only=parts)
             own = importing.own_texts(sources, resolved, columns)
         else:

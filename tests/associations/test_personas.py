@@ -91,7 +91,7 @@ def described(shared: Path) -> Described:
     stories = conform(rows, STORIES)
     lists, mentions = extract(stories, stories.select("attempt", prompt=pl.lit("")))
     assert (lists["status"] == "listed").all()
-    families = unify_words(counted(mentions)).select("phrase", "concept")
+    families = unify_words(counted(mentions), mentions=mentions).select("phrase", "concept")
     return Described(texts, lists, mentions.join(families, on="phrase"), families)
 
 

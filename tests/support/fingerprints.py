@@ -41,6 +41,7 @@ from support.recorded_differences import KEYS, comparable
 from tiltmeter.associations import (
     _definitions as association_definitions,
     _exclusive_terms as exclusive_terms,
+    _expressions as expressions,
     _labels as labels,
     _variants as variants,
 )
@@ -257,14 +258,15 @@ def of_associations(rules: association_definitions.AssociationDefinition) -> Com
     terms = _yaml("associations/terms.yaml")
     tables = {name: table for name, table in terms.items() if not (rules.published and name in DEFAULT_ONLY)}
     names = {"names": _yaml("designs/names.yaml")} if rules.deals_names else {}
+    further = {name: _yaml(f"associations/{name}.yaml") for name in ("nations", "gendered_words")}
     levels = [association_counts.LEVEL, association_counts.PRIOR]
-    of_default = [exclusive_terms.MOSTLY, labels.LITERAL, variants.NESTED]
+    of_default = [exclusive_terms.MOSTLY, expressions.NEARLY_ALWAYS, labels.LITERAL, variants.NESTED]
     return {
         "rules": _fields(rules),
         "levels": levels if rules.published else [*levels, *of_default],
         "stages": association_definitions.STAGES,
         "wordings": _yaml("associations/wordings.yaml"),
-        "exclusions": tables if rules.published else tables | {"nations": _yaml("associations/nations.yaml")},
+        "exclusions": tables if rules.published else tables | further,
         "readers": {
             "content words": _yaml("readers/content_words.yaml"),
             "refusals": _yaml("readers/data/refusals.yaml"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from tiltmeter._cli.benchmark_commands import benchmark_app, build
 from tiltmeter._cli.demo_command import demo
 from tiltmeter._cli.journal_commands import journal_app
 from tiltmeter._cli.listing_commands import data_app, list_things, schema
+from tiltmeter._cli.questions import is_on_terminal
 from tiltmeter._cli.results_commands import compare, export, gate, label, report, show, verify, view
 from tiltmeter._cli.run_commands import analyse, finish, sim_app
 from tiltmeter._cli.several_studies import plan_each, run_each, studies_of
@@ -89,18 +89,13 @@ def run(
 ) -> None:
     """Measure one or more models with a study. Run the same command again to resume."""
     o.check_base_url(options["base_url"], options["model"])
-    accepts = yes or (_wants_all if _is_on_terminal() else False)
+    accepts = yes or (_wants_all if is_on_terminal() else False)
     options |= {"yes": accepts, "command": o.command_line()}
     studies = studies_of(study, options)
     if len(studies) > 1:
         run_each(studies, options, show=show)
     else:
         finish(tm.run(studies[0].name, **options | studies[0].options), show=show)
-
-
-def _is_on_terminal() -> bool:
-    """Return whether a person can answer a question."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def _wants_all(sentence: str) -> bool:

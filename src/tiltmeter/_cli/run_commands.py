@@ -11,6 +11,7 @@ import typer
 import tiltmeter as tm
 from tiltmeter import reports, runs
 from tiltmeter._cli import command_options as o
+from tiltmeter._cli.questions import ask_columns, is_on_terminal
 from tiltmeter.errors import EXIT_OK
 
 if TYPE_CHECKING:
@@ -176,6 +177,10 @@ def analyse(
         options["params"]["reference"] = reference
     if keep_definitional:
         options["params"]["keep"] = "definitional,echo"
+    are_columns_named = any((text, identity, location, name, baseline, pair, cluster, feature, outcome, item))
+    if study is None and not are_columns_named and is_on_terminal():
+        text, group = ask_columns(responses)
+        identity = None if group is None else [group]
     run = tm.analyse(
         responses,
         study,

@@ -90,6 +90,10 @@ def _checked_stages(text: str) -> tuple[str, ...]:
     return stages
 
 
+Kept = Literal["definitional", "echo", "names", "agreement"]
+"""Kinds of concepts that are excluded by default."""
+
+
 class AssociationOptions(BaseModel, frozen=True):
     """User options for extraction, clustering and testing; files are paths as the user wrote them."""
 
@@ -106,9 +110,11 @@ class AssociationOptions(BaseModel, frozen=True):
     language: str = "en"
     against: Literal["rest", "each"] = "rest"
     reference: str | None = None
-    keep: Annotated[tuple[Literal["definitional", "echo", "names"], ...], BeforeValidator(_values)] = ()
+    keep: Annotated[
+        tuple[Literal["definitional", "echo", "names", "agreement"], ...], BeforeValidator(_values)
+    ] = ()
     """Concepts that are excluded by default: those that belong to a group by definition, words of the prompt,
-    and names of people and places."""
+    names of people and places, and forms that agree with the gender of a person."""
     themes: str | None = None
 
 

@@ -21,7 +21,7 @@ from tiltmeter.associations._terms import (
     negated,
     plain_words,
     plain_words_of,
-    with_nations,
+    with_further_terms,
 )
 from tiltmeter.readers._word_forms import word_form
 from tiltmeter.schema import beside
@@ -132,7 +132,7 @@ def exclusive_by_terms(
     terms
         A YAML file in the format of `terms.yaml`; None: the built-in terms.
     strict
-        Whether nations are terms as well: of identities that are nations, and of races. The published
+        Whether nations and words for women and men in other languages are terms as well. The published
         definitions do not use them.
 
     Returns
@@ -148,14 +148,16 @@ def exclusive_by_terms(
         The file of terms is invalid.
     """
     stated = load_terms(terms)
-    words = with_nations(stated) if strict else stated
-    origins = words.owners().keys() - stated.owners().keys()
+    words = with_further_terms(stated) if strict else stated
+    origins = {name for forms in nations().values() for names in forms.values() for name in names}
+    origins = {*origins, *(f"{name}s" for name in origins)} - stated.owners().keys()
     pieces = pieces_of(identities, words)
     compared = {piece.entry for pieces_of_label in pieces.values() for piece in pieces_of_label}
     words = _with_names_of_unknown(words, pieces)
     # Terms of identities not compared here count as well: a concept with a Muslim and a Hindu term belongs to
     # neither.
     categories = {category for category, _ in compared}
+    named_persons = _named_persons(concepts, words, compared) if strict else {}
     rows = []
     for concept, terms_of_concept in zip(
         concepts, _exclusive_terms(concepts, words, categories), strict=True
@@ -165,7 +167,11 @@ def exclusive_by_terms(
         name = _entry_of(text, words)  # the bare name of an identity, not the colour of a coat
         reason = None
         by = "terms"
-        if owner is not None:
+        named = None if owner is not None else named_persons.get(text)
+        if named is not None:
+            owner = _common_owner({named}, pieces)
+            reason = "it names a person of the group" if owner else None
+        elif owner is not None:
             reason = f"it contains the term “{terms_of_concept[0][0]}”"
             by = ORIGIN if all(form in origins for form, _ in terms_of_concept) else by
         elif name is not None and name in compared and not terms_of_concept:
@@ -211,6 +217,46 @@ def _exclusive_terms(
     return exclusive
 
 
+_OF_GROUP: Final = frozenset(
+    {
+        "person",
+        "people",
+        "individual",
+        "individuals",
+        "character",
+        "community",
+        "communities",
+        "heritage",
+        "ancestry",
+        "descent",
+        "origin",
+        "origins",
+        "background",
+        "roots",
+        "culture",
+        "identity",
+        "history",
+    }
+)
+"""Words after the name of a group that make it a statement about the group ("Black heritage")."""
+
+
+def _named_persons(concepts: Sequence[str], terms: Terms, compared: Collection[Entry]) -> dict[str, Entry]:
+    """Return the concepts in which the name of a group stands before a word for a person, with the group.
+
+    The name alone may be an ordinary word ("black hair").
+    """
+    entry_of_name = {name: entry for name, entry in terms.called.items() if entry in compared}
+    of_gender = [form for members in terms.identities.get("gender", {}).values() for form in members.terms]
+    persons = {form for forms in of_gender for form in plain_words_of(forms).replace(",", " ").split()}
+    pattern = rf"({any_of(entry_of_name)}) {any_of(persons | _OF_GROUP)}"
+    plain = pl.select(concept=lit(Series(list(concepts), dtype=String))).with_columns(
+        name=plain_words(col.concept).str.extract(pattern)
+    )
+    named = plain.drop_nulls("name")
+    return {concept: entry_of_name[name] for concept, name in named.iter_rows()}
+
+
 def _common_owner(identities: set[Entry], pieces: Mapping[str, Sequence[Piece]]) -> str | None:
     """Return the only label that contains all these identities, or the common part of several labels.
 
@@ -246,7 +292,7 @@ def parts_of_terms(mentions: DataFrame, identities: Sequence[str], terms: str | 
     terms
         A YAML file in the format of `terms.yaml`.
     """
-    words = with_nations(load_terms(terms))
+    words = with_further_terms(load_terms(terms))
     pieces = pieces_of(identities, words)
     categories = {piece.entry[0] for pieces_of_label in pieces.values() for piece in pieces_of_label}
     of_categories = {name: words.identities[name] for name in sorted(categories) if name in words.identities}

@@ -53,13 +53,15 @@ ECHO: Final = "prompt"
 """Source of the decision that a concept is an echo of the prompt, and so an association of no identity."""
 PROPER: Final = "names"
 """Source of the decision that a concept is a name of a person or place, and so one of no identity."""
-OF_NO_IDENTITY: Final = (ECHO, PROPER)
+AGREEMENT: Final = "agreement"
+"""Source of the decision that forms of a word may differ only by the grammatical gender of a person."""
+OF_NO_IDENTITY: Final = (ECHO, PROPER, AGREEMENT)
 """Sources of decisions that exclude a concept that belongs to no identity."""
-_KINDS: Final = {ECHO: "echo", PROPER: "names"}
+_KINDS: Final = {ECHO: "echo", PROPER: "names", AGREEMENT: "agreement"}
 
 
 def kind_of() -> Expr:
-    """Return the kind of each excluded concept, as in -P keep: "definitional", "echo" or "names"."""
+    """Return the kind of each excluded concept: "definitional", "echo", "names" or "agreement"."""
     return col.by.replace_strict(_KINDS, default="definitional")
 
 
@@ -96,3 +98,40 @@ def with_names(exclusive: DataFrame, mentions: DataFrame, terms: str | None) -> 
     """Exclude concepts that are mostly names of people or places."""
     reason = "it is a name, with a capital letter within sentences"
     return marked(exclusive, names_in(mentions, terms), PROPER, reason)
+
+
+def with_agreement(exclusive: DataFrame, tests: DataFrame, language: str) -> DataFrame:
+    """Exclude concepts of different identities that may be forms of one word.
+
+    In a language with grammatical gender, "lista" and "listo" may be one adjective that agrees with the
+    person. Two reported concepts are taken for such forms if their words have the same beginning.
+
+    Parameters
+    ----------
+    tests
+        ASSOCIATIONS.
+    language
+        The language of the texts.
+    """
+    if language == "en":
+        return exclusive
+    reported = tests.filter("reported").select("concept", "identity").unique()
+    beginnings = reported["concept"].str.split(" ").list.eval(_beginning(pl.element())).list.join(" ")
+    reported = reported.with_columns(beginning=beginnings)
+    has_other_form = col.concept.n_unique().over("beginning") > 1
+    is_of_others = col.identity.n_unique().over("beginning") > 1
+    forms = reported.filter(has_other_form & is_of_others)["concept"]
+    reason = "it may be a form of a word that agrees with the gender of the person"
+    return marked(exclusive, forms, AGREEMENT, reason)
+
+
+def _beginning(word: Expr) -> Expr:
+    """Return a word without the letters that may be an ending."""
+    length = word.str.len_chars().cast(pl.Int64)
+    return word.str.head(pl.max_horizontal(length - _LONGEST_ENDING, pl.lit(_SHORTEST_BEGINNING)))
+
+
+_LONGEST_ENDING: Final = 3
+"""Largest number of letters of an ending that agrees with a person."""
+_SHORTEST_BEGINNING: Final = 4
+"""Smallest number of letters before it."""

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 import polars as pl
-from polars import DataFrame, Expr, Series, col, lit, when
+from polars import DataFrame, Expr, Int64, Series, col, lit, when
 
 from tiltmeter.associations._tables import LISTS, MENTIONS, OWNER
 from tiltmeter.associations._terms import load_terms
@@ -108,29 +108,33 @@ def _read(
     phrases = phrases_of(words, language).filter(col.who >= 0)
     separated = {word: term for term, word in joined.items()}
     phrases = phrases.with_columns(phrase=col.phrase.str.replace_many(separated))
-    phrases = phrases.unique(["row", "who", "phrase"], keep="first", maintain_order=True)
+    phrases = phrases.group_by("row", "who", "phrase", maintain_order=True).agg(
+        col.number.first(), col.proper.all(), times=pl.len().cast(Int64)
+    )
     mentions = beside(beside(phrases, people, "row", "who"), sentences, "number")
     states = _states(words, phrases, people, language)
-    return states, mentions.select(*OWNER, "phrase", "sentence", "proper")
+    return states, mentions.select(*OWNER, "phrase", "sentence", "proper", "times")
 
 
 def _states(words: DataFrame, phrases: DataFrame, people: DataFrame, language: str) -> DataFrame:
-    """Return the `status` of the list of each person, the `problem` if none can be made, and `unattributed`.
+    """Return the `status` of the list of each person, the `problem` if none can be made, and counts of words.
 
-    `unattributed` is the share of the content words of the text that are said of none of its people.
+    These are `words`, the number of words said of the person, and `unattributed`, the share of the content
+    words of the text that are said of none of its people.
     """
     is_word = col.form.str.contains(r"^\p{L}")
     is_unattributed = col.who < 0
     is_stop_word = col.form.filter(is_word).is_in(word_lists(language)["stop"])
     of_text = words.group_by("row").agg(
-        words=is_word.sum(),
+        words_of_text=is_word.sum(),
         stop_words=is_stop_word.mean(),
         uncertain=(col.mentions & is_unattributed).any(),
         unattributed=is_unattributed.filter("content").mean(),
     )
     names = words.filter("named").select("row", "who", is_named=lit(True)).unique()
     described = phrases.select("row", "who", is_described=lit(True)).unique()
-    lists = beside(people, of_text, "row")
+    of_person = words.filter(is_word).group_by("row", "who").agg(words=pl.len().cast(Int64))
+    lists = beside(beside(people, of_text, "row"), of_person, "row", "who")
     lists = beside(lists, names, "row", "who")
     lists = beside(lists, described, "row", "who")
     problem = _why_missing(language)
@@ -141,14 +145,14 @@ def _states(words: DataFrame, phrases: DataFrame, people: DataFrame, language: s
         .then(lit("listed"))
         .otherwise(lit("empty"))
     )
-    return lists.select(*OWNER, "unattributed", problem=problem, status=status)
+    return lists.select(*OWNER, "unattributed", "words", problem=problem, status=status)
 
 
 def _why_missing(language: str) -> Expr:
     """Return why no list can be made of a text for a person; null if it can."""
     has_name = col.name != ""
     lacks_names = col.several & ~has_name.all().over("row")
-    is_foreign = (col.words >= _SHORTEST_TEXT) & (col.stop_words < _LEAST_STOP_WORDS)
+    is_foreign = (col.words_of_text >= _SHORTEST_TEXT) & (col.stop_words < _LEAST_STOP_WORDS)
     is_unclear = has_name & ~col.several & col.is_described.is_null() & col.uncertain
     is_repeated = col.name.is_duplicated().over("row")
     is_unnamed = has_name & col.is_named.is_null()

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 HARM: Final = "stereotypical_reasoning"
 INTERVAL: Final = "Newcombe, of the difference of two shares of lists, with a cluster-robust variance"
+METHOD_OF_THEMES: Final = (
+    "difference of the mean shares of the words that are of the theme, within locations and pairs, with a"
+    " robust standard error"
+)
 SELECTED: Final = (
     INTERVAL + "; the level is adjusted for selection, so that at least {}% of the intervals of all reported "
     "associations are expected to contain their true value (false coverage rate)"
@@ -177,7 +181,13 @@ def _themes(themes: DataFrame, basis: Basis) -> DataFrame:
     """Return one row per theme and identity."""
     rows = _associations(themes.with_columns(label="concept"), basis)
     absent = lit(None, String)
-    return rows.with_columns(metric=lit("theme"), feature="concept", concept=absent, evidence=absent)
+    return rows.with_columns(
+        metric=lit("theme"),
+        feature="concept",
+        concept=absent,
+        evidence=absent,
+        method=lit(METHOD_OF_THEMES),
+    )
 
 
 def definitional_of(dropped: DataFrame, exclusive: DataFrame, basis: Basis) -> DataFrame:

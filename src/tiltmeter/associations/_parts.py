@@ -47,6 +47,7 @@ from tiltmeter.associations._tables import (
     JUDGEMENTS,
     LISTS,
     MENTIONS,
+    OWN_TEXTS,
     OWNER,
     PLACED,
     SHOWN,
@@ -316,7 +317,7 @@ class Stories(Part):
         options = options_of(settings)
         phrases = counted(mentions)
         if options.encoder is None:
-            concepts = unify_words(phrases, options.language)
+            concepts = unify_words(phrases, options.language, options.terms, mentions=mentions)
         else:
             vectors = tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
             concepts = unify(
@@ -387,6 +388,7 @@ class Stories(Part):
         if strict:
             exclusive = exclusivity.with_parts_of_terms(exclusive, with_concepts, identities, options.terms)
             exclusive = exclusivity.with_names(exclusive, with_concepts, options.terms)
+            exclusive = exclusivity.with_agreement(exclusive, tests, options.language)
 
         is_undecided = col.identity.is_null() & ~col.by.is_in(exclusivity.OF_NO_IDENTITY)
         reported = tests.filter("reported")["concept"].implode()
@@ -476,7 +478,7 @@ class Stories(Part):
         if words.is_empty():
             return tables.tests.clear()
         options = options_of(settings)
-        expressions = unify_words(counted(words), options.language)
+        expressions = unify_words(counted(words), options.language, options.terms, mentions=words)
         associations = self.test(lists, placed(words, lists), expressions, settings, NO_TOOLS)
         concepts = associations["concept"].unique().to_list()
         identities = lists["identity"].unique().to_list()
@@ -548,7 +550,7 @@ class OwnTexts(Stories):
         `prompt`, and `identity`, `name`, `location`, `pair` and `cluster` of each text; null if unknown.
     """
 
-    name: str = "texts"
+    name: str = OWN_TEXTS
     title: str = "Your own texts"
     category: str = "identity"
 

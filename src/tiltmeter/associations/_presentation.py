@@ -31,8 +31,11 @@ from tiltmeter.associations._tables import (
     ASSOCIATIONS,
     DEFINITIONAL,
     NAMES_LIKE_THESE,
+    NET_TONE,
+    OWN_TEXTS,
     TEXTS_LIKE_THESE,
     THESE_NAMES,
+    TONES,
 )
 from tiltmeter.associations.paper_tables import SHARE_OF_OTHERS
 from tiltmeter.blocks import (
@@ -204,6 +207,8 @@ def _part(tables: _Tables) -> list[Block]:
     blocks: list[Block] = [
         _headline(total, first, associations, missing) for total in totals.iter_rows(named=True)
     ]
+    if set(findings["part"]) == {OWN_TEXTS} and tables.themes.height:
+        blocks += _theme_headlines(tables.themes)
     populations = set(findings["estimand"])
     blocks += [Text(sentence) for population, sentence in _POPULATIONS.items() if population in populations]
     for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows():
@@ -238,22 +243,17 @@ def _part(tables: _Tables) -> list[Block]:
     return blocks
 
 
-def _strongest(title: str, rows: DataFrame, noun: str = "concept") -> Pairs | Table:
-    """Return associations, or themes in which groups differ.
+def _strongest(title: str, rows: DataFrame) -> Pairs | Table:
+    """Return associations.
 
     Their shares are a figure with a table; if they are unknown, there is only a table.
-
-    Parameters
-    ----------
-    noun
-        What a row is: "concept" or "theme".
     """
-    names = names_of(rows, noun=noun)
+    names = names_of(rows)
     numbers = numbers_of(rows)
     if "also" in rows.columns and rows["also"].count():
-        numbers.append(Column.of(rows, "also", "also for", "name"))
+        numbers.append(Column.of(rows, "also", "also for", "name", rank=2))
     if "variants" in rows.columns and rows["variants"].count():
-        numbers.append(Column.of(rows, "variants", rank=2))
+        numbers.append(Column.of(rows, "variants", rank=3))
     if not rows["others_rate"].count():
         return Table(title, [*names, *numbers], lead=len(names))
     has_opposite = bool(rows["against"].count())
@@ -261,9 +261,8 @@ def _strongest(title: str, rows: DataFrame, noun: str = "concept") -> Pairs | Ta
     if has_opposite:
         shares.append(Column.of(rows, "facing", "compared with", "name"))
     shares.append(Column.of(rows, "others_rate", "others", "percent"))
-    counted = "a word of the theme" if noun == "theme" else "the concept"
     others = SHARE_OF_OTHERS[has_opposite]
-    note = f"Share: of the group's descriptions, those that contain {counted}; others: {others}."
+    note = f"Share: of the group's descriptions, those that contain the concept; others: {others}."
     table = Table(title, [*names, *shares, *numbers], lead=len(names), note=note)
 
     model = pl.format(", {}", "model") if rows["model"].n_unique() > 1 else lit("")
@@ -273,17 +272,16 @@ def _strongest(title: str, rows: DataFrame, noun: str = "concept") -> Pairs | Ta
         title=title,
         rows=[PairRow(*row) for row in pairs.iter_rows()],
         table=table,
-        finding=_largest(rows, noun),
-        about=f"Descriptions with {counted}, by group.{_size_of_pairs(rows)}",
+        finding=_largest(rows),
+        about=f"Descriptions with the concept, by group.{_size_of_pairs(rows)}",
     )
 
 
-def _largest(rows: DataFrame, noun: str) -> str:
+def _largest(rows: DataFrame) -> str:
     """Return the association with the largest lower end of its difference in words."""
     row = rows.drop_nulls("others_rate").sort("low", descending=True, nulls_last=True).row(0, named=True)
     arrow = f"{row['whose']} → {row['said']}"
-    verb = "a word of the theme is " if noun == "theme" else ""
-    shares = f"{verb}in {row['rate']:.1%} of descriptions by {row['model']}, {row['facing']} "
+    shares = f"in {row['rate']:.1%} of descriptions by {row['model']}, {row['facing']} "
     return f"{arrow}: {shares}{row['others_rate']:.1%}"
 
 
@@ -294,8 +292,8 @@ def _size_of_pairs(rows: DataFrame) -> str:
 
 
 def _themes(themes: DataFrame) -> list[Block]:
-    """Return the themes in which a group differs, and the share of descriptions with each theme by group."""
-    themes = themes.with_columns(
+    """Return the themes in which a group differs, and the share of the words of each theme by group."""
+    themes = themes.filter(col.concept != NET_TONE).with_columns(
         group="identity",
         whose="identity",
         said="concept",
@@ -305,23 +303,82 @@ def _themes(themes: DataFrame) -> list[Block]:
         unit=lit("difference"),
     )
     blocks: list[Block] = []
+    order = pl.Enum(themes["model"].unique(maintain_order=True))
     differing = (
         themes.filter("reported")
         .sort("low", descending=True)
         .group_by("model", maintain_order=True)
         .head(TOP)
-        .sort(col.model.cast(pl.Enum(themes["model"].unique(maintain_order=True))), maintain_order=True)
+        .sort(col.model.cast(order), maintain_order=True)
     )
     if differing.height:
-        blocks.append(_strongest("Themes in which groups differ", differing, "theme"))
+        blocks.append(_differing_themes(differing))
     of_models: list[Block] = []
     for (model,), rows in themes.group_by("model", maintain_order=True):
         suffix = f", {model}" if themes["model"].n_unique() > 1 else ""
-        title = f"Descriptions with a word of each theme{suffix}"
-        of_models.append(Heatmap.of(title, _by_group(rows, "concept", "rate"), "percent"))
+        per_hundred = rows.with_columns(per_hundred=(100 * col.rate).round(1))
+        title = f"Words of each theme per 100 words{suffix}"
+        of_models.append(Heatmap.of(title, _by_group(per_hundred, "concept", "per_hundred")))
     if of_models:
-        blocks.append(Details("Share of descriptions with a word of each theme", of_models))
+        blocks.append(Details("Words of each theme per 100 words, by group", of_models))
     return blocks
+
+
+def _differing_themes(rows: DataFrame) -> Table:
+    """Return the themes in which groups differ, with words per 100 words."""
+    names = names_of(rows, noun="theme")
+    shares = {"words per 100": "rate", "others": "others_rate", "difference": "effect"}
+    numbers = [
+        Column(title, [f"{100 * share:.1f}" for share in rows[name]], "quantity")
+        for title, name in shares.items()
+    ]
+    ends = zip(rows["low"], rows["high"], strict=True)
+    intervals = [f"{100 * low:.1f} to {100 * high:.1f}" for low, high in ends]
+    numbers.append(Column(interval_name(rows["level"][0]), intervals, "quantity"))
+    numbers.append(Column.of(rows, "q", kind="probability", rank=1))
+    note = "Words of the theme per 100 words of a description, on average; others: those of the other groups."
+    return Table("Themes in which groups differ", [*names, *numbers], len(names), note)
+
+
+def _theme_headlines(themes: DataFrame) -> list[Headline]:
+    """Return a headline about the themes and one about the tone, for the texts of a user."""
+    themes = themes.with_columns(facing=facing().over("model"))
+    headlines = []
+    for _, rows in themes.group_by("model", maintain_order=True):
+        of_themes = rows.filter(~col.concept.is_in([*TONES, NET_TONE]))
+        headlines.append(_theme_headline(of_themes))
+        net_tone = rows.filter(concept=NET_TONE)
+        if net_tone.height:
+            headlines.append(_tone_headline(net_tone))
+    return headlines
+
+
+def _theme_headline(rows: DataFrame) -> Headline:
+    """Return the number of themes in which a group differs, and the largest difference."""
+    number = rows["concept"].n_unique()
+    differing = rows.filter("reported").sort("low", descending=True)
+    if differing.is_empty():
+        return Headline(f"Themes: no difference between groups was shown in any of {number:,} themes")
+    largest = differing.row(0, named=True)
+    text = (
+        f"Themes: groups differ in {differing['concept'].n_unique():,} of {number:,}. Largest difference: "
+        f"{largest['identity']} → {largest['concept']}: {100 * largest['rate']:.1f} of 100 words, "
+        f"{largest['facing']} {100 * largest['others_rate']:.1f}"
+    )
+    return Headline(text)
+
+
+def _tone_headline(rows: DataFrame) -> Headline:
+    """Return which group's texts have the most positive tone, if the groups differ."""
+    differing = rows.filter("reported").sort("low", descending=True)
+    if differing.is_empty():
+        return Headline("Tone: no difference between groups was shown")
+    largest = differing.row(0, named=True)
+    text = (
+        f"Tone: texts of {largest['identity']} are more positive: {100 * largest['rate']:.1f} positive minus "
+        f"negative words per 100, {largest['facing']} {100 * largest['others_rate']:.1f}"
+    )
+    return Headline(text)
 
 
 def _by_judge_and_words(associations: DataFrame, by_words: DataFrame) -> list[Block]:
@@ -570,6 +627,10 @@ def _top_descriptors() -> Expr:
 _EXCLUDED: Final = {
     "definitional": ("Excluded as definitional", "belong to the group by definition"),
     "echo": ("Excluded as echo of the prompt", "contain a word of the prompt of a text"),
+    "agreement": (
+        "Held back as grammatical agreement",
+        "may be forms of words that agree with the gender of the person",
+    ),
     "names": ("Excluded as names", "are names of people or places, or have the name of a person"),
 }
 """Title and reason for each kind of excluded concepts; the kind is the value of -P keep."""

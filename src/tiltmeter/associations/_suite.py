@@ -27,7 +27,8 @@ PARAMS: Final[Mapping[str, str]] = {
     "setting": f"one or more of {', '.join(SETTINGS)}, separated by commas, or all",
     "wording": "a built-in wording of the prompts, or a YAML file (also for the judge's prompts)",
     "extraction": "judge or words [default: judge if --judge is given, else words]",
-    "language": "language of the texts without a judge: en, de or es [default: en]",
+    "language": "language of the texts without a judge: en, de, es or fr"
+    " [default: en; of own texts the most frequent one]",
     "stages": "stages of the judge: extract, refine, decompose, polish (separated by commas),"
     " or whole for all of them in one request",
     "encoder": "sentence encoder for clustering phrases: all-MiniLM-L6-v2, a folder,"
@@ -40,8 +41,8 @@ PARAMS: Final[Mapping[str, str]] = {
     "against": "what each group is compared with: rest (all others together) or each (each other one)"
     " [default: rest]",
     "reference": "the group that each other one is compared with, in both directions",
-    "keep": "include concepts that are excluded by default: definitional, echo (words of the prompt),"
-    " or both separated by a comma",
+    "keep": "include concepts that are excluded by default: definitional, echo (words of the prompt), names"
+    " (of people and places), agreement (forms that differ with grammatical gender), separated by commas",
     "themes": "a YAML file with the words of each theme [default: appearance, warmth, ability, agency, ...]",
     "terms": "a YAML file with demographic terms and opposites",
 }

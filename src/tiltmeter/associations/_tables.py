@@ -37,6 +37,7 @@ LISTS: Schema = {
     "problem": String,  # why a list is missing or incomplete; null otherwise
     # Share of the content words of the text that are about none of its characters; null with a judge.
     "unattributed": Float64,
+    "words": Int64,  # number of words of the text that are about the character; null with a judge
 }
 """One row per story and character, in the order of STORIES. Lists are the units that are counted (`n` lists
 of an identity)."""
@@ -49,6 +50,7 @@ MENTIONS: Schema = {
     "echo": Boolean,  # whether the prompt contains a word of the phrase; null if it was not looked for
     # Whether the phrase is a name, or has the name of a person; null if it was not looked for.
     "proper": Boolean,
+    "times": Int64,  # how often the list contains the phrase; null if it was not counted
 }
 """One row per phrase of a list (see OWNER). A list contains each phrase once."""
 
@@ -123,6 +125,12 @@ JUDGEMENTS: Schema = {
 }
 """All questions to the judge, with the answers and parsing errors."""
 
+OWN_TEXTS: Final = "texts"
+"""Name of the part of the texts of a user."""
+NET_TONE: Final = "positive minus negative tone"
+"""Name of the share of words of positive tone minus that of words of negative tone."""
+TONES: Final = {"positive tone": 1, "negative tone": -1}
+"""Names of the shares of words of positive and negative tone, with their sign."""
 NAMES_LIKE_THESE: Final = "names like these"
 """Estimand of an association with at least 20 first names of each identity."""
 THESE_NAMES: Final = "these names"

@@ -215,21 +215,28 @@ def nations() -> Mapping[str, Mapping[str, Sequence[str]]]:
     return nations_of_races
 
 
-def with_nations(terms: Terms) -> Terms:
-    """Return the terms with nations: as identities of their own, and as terms of races."""
+def with_further_terms(terms: Terms) -> Terms:
+    """Return the terms with those that the published definitions do not use.
+
+    Nations are identities of their own, and terms of races. Words for women and men in other languages are
+    terms of genders.
+    """
+    further: dict[tuple[str, str], list[str]] = {}
     of_nations = {}
-    of_races = dict(terms.identities.get("race", {}))
-    for race, nations_of_race in nations().items():
-        origins = []
-        for nation, forms in nations_of_race.items():
+    for race, people_by_nation in nations().items():
+        for nation, forms in people_by_nation.items():
             of_nations[nation] = IdentityTerms.model_construct(
                 called=forms, letters=[], terms=[",".join(forms)], related=[]
             )
-            origins.append(",".join(forms))
-        if race in of_races:
-            of_race = of_races[race]
-            of_races[race] = of_race.model_copy(update={"terms": [*of_race.terms, *origins]})
-    identities = terms.identities | {"race": of_races}
+            further.setdefault(("race", race), []).append(",".join(forms))
+    for gender, words in packaged_yaml(Path(__file__).with_name("gendered_words.yaml")).items():
+        further["gender", gender] = list(words)
+    identities = {category: dict(members) for category, members in terms.identities.items()}
+    for (category, identity), entries in further.items():
+        members = identities.get(category, {})
+        if identity in members:
+            own = members[identity]
+            members[identity] = own.model_copy(update={"terms": [*own.terms, *entries]})
     return terms.replaced(identities={**identities, "nationality": of_nations})
 
 

@@ -39,7 +39,7 @@ def study_of_file(
     """
     if all(map(is_released, paths)):
         return study_of_released(paths, chosen)
-    tables = {path: read_rows(path) for path in paths if _is_table(path)}
+    tables = {path: read_rows(path) for path in paths if is_table(path)}
     parts: dict[str, None] = {}
     for table in tables.values():
         parts |= dict.fromkeys(_parts_of(table))
@@ -52,7 +52,7 @@ def study_of_file(
     raise InputError(_which_columns(tables, paths))
 
 
-def _is_table(path: Source) -> bool:
+def is_table(path: Source) -> bool:
     """Return whether a source is a table that can be read."""
     if isinstance(path, TableInMemory):
         return True

@@ -13,6 +13,7 @@ from polars import DataFrame, Float64, col
 
 from tiltmeter._files.tables import ROW, dates_among
 from tiltmeter.errors import InputError
+from tiltmeter.importing._column_roles import note_common
 from tiltmeter.importing._doubtful_rows import (
     errors_as_failures,
     print_notes,
@@ -78,6 +79,8 @@ def own_texts(paths: Sequence[Source], resolved: Resolved, columns: TextColumns)
     for path, table in tables.items():
         texts = table.select(ROW, answer="text")
         print_notes(words_for_no_value(path, texts), errors_as_failures(path, texts)[1])
+    for path in paths:
+        note_common(path, columns)
     study = suite.of_texts(rows, resolved.settings.params)
     named = {role: names for role, names in dataclasses.asdict(columns).items() if names}
     return OwnData(paths, study, partial(_text_responses, rows), rows["model"], named)

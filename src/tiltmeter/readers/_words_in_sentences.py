@@ -47,6 +47,10 @@ _LINE = re.compile(r"[^\s](?:.*[^\s])?")
 _WORD = r"n't\b|'(?:s|re|ve|ll|d|m)\b|[\p{L}\p{M}\p{N}]+(?:[-'][\p{L}\p{M}\p{N}]+)*|[^\s\p{L}\p{M}\p{N}'\-]"
 
 
+_ELISION = r"(?i)\b([cdjlmnst]|(?:jus|lors|puis|quoi)?qu)'"
+"""A French word without its last vowel ("l'école")."""
+
+
 def sentences_of(texts: Series) -> DataFrame:
     """Return one row per sentence.
 
@@ -96,6 +100,8 @@ def words_of(rows: DataFrame, language: str, names: Collection[str] = ()) -> Dat
     split = plain.str.replace_all("[\u2010\u2011]", "-")
     if language == "en":
         split = split.str.replace_all(r"(?i)n't\b", " n't")
+    if language == "fr":
+        split = split.str.replace_all(_ELISION, "$1 ")
     split = split.str.replace_all(r"'(s|re|ve|ll|d|m)\b", " '$1")
     words = rows.select("row", "number", word=split.str.extract_all(_WORD)).explode("word").drop_nulls()
     words = words.with_columns(
@@ -225,7 +231,8 @@ def _kind_in_place() -> Expr:
     subject_before = before_verb | (word_before("best") == "name") | before.is_in([",", ";"])
     has_object = col.can_verb & (noun_after | determiner_after)
     has_object = has_object & (subject_before | col.place.eq(0) | ~col.can_noun)
-    unlisted = determiner_after & ~col.can_adjective & col.place.gt(0)
+    is_stop_word = col.form.is_in(lists["stop"])
+    unlisted = determiner_after & ~col.can_adjective & ~is_stop_word & col.place.gt(0)
     verb_in_s = (has_object | unlisted) & col.form.str.ends_with("s") & ~determined
     verb = verb_in_s | (col.can_verb & ~determined & ((col.best == "verb") | before_verb))
     noun = col.can_noun & (col.best.is_in(["noun", "verb"]) | (determined & ~noun_after))

@@ -106,6 +106,7 @@ from ._resampling import (
     resampled_totals as resampled_totals,
     swapped_totals as swapped_totals,
 )
+from ._stratified_means import stratified_mean_difference as stratified_mean_difference
 from ._summary import (
     DEFAULT_FORMULAS as DEFAULT_FORMULAS,
     SAGED_FORMULAS as SAGED_FORMULAS,

@@ -100,7 +100,7 @@ def _words(text: str) -> object:
     table = pl.DataFrame([{name: row.get(name) for name in STORIES} for row in rows], schema=dict(STORIES))
     lists, mentions = extract(table, table.select("attempt", prompt=pl.lit("Write about Jim.")))
     assert lists.height == 2
-    return lists, unify_words(counted(mentions))
+    return lists, unify_words(counted(mentions), mentions=mentions)
 
 
 def _features(text: str) -> object:
