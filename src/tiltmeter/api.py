@@ -583,8 +583,8 @@ def analyse(
     source = None
     if not importing.has_columns(columns) and not decisions.are_named:
         source = importing.run_of(data, of_study=study is not None)
-        if source is None and study is None:
-            columns = importing.columns_in(importing.sources_of(data)) or columns
+    if source is None and study is None and not decisions.outcome and not (item or label):
+        columns = importing.columns_in(importing.sources_of(data), columns)
     if source is not None:
         _refuse_selection_of_prompts(model, limit, chosen_settings["params"])
         importing.refuse_own_texts(source)

@@ -1,15 +1,17 @@
-"""Themes of descriptions by group, and the table that compares the judge with words."""
+"""Themes and tone of descriptions by group, and the table that compares the judge with words."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+import tiltmeter as tm
 from conftest import Tiltmeter
-from tiltmeter.blocks import Details, Heatmap, Pairs, Table
+from tiltmeter.blocks import Details, Headline, Heatmap, Table
 from tiltmeter.runs import load
 
 
@@ -27,9 +29,14 @@ def texts(tmp_path: Path) -> Path:
     return tmp_path / "texts.csv"
 
 
-def test_themes_are_shares_of_descriptions_with_their_words(
-    tiltmeter: Tiltmeter, tmp_path: Path, texts: Path
-) -> None:
+def share_of_words(texts: pl.Series, words: Sequence[str]) -> float:
+    """Return the mean share of the words of each text that are among some words."""
+    every = texts.str.to_lowercase().str.extract_all(r"[a-z]+")
+    counted = every.list.eval(pl.element().is_in(words)).list.sum()
+    return float((counted / every.list.len()).mean())  # type: ignore[arg-type]
+
+
+def test_themes_are_shares_of_words(tiltmeter: Tiltmeter, tmp_path: Path, texts: Path) -> None:
     plain = ("analyse", str(texts), "--study", "associations", "--text", "text", "--identity", "group")
     done = tiltmeter(*plain, "--out", "run")
     assert done.returncode == 0, done.stderr
@@ -41,27 +48,46 @@ def test_themes_are_shares_of_descriptions_with_their_words(
     }
     for group in ("women", "men"):
         own_rows = table.filter(group=group)["text"]
-        assert shares["appearance", group] == pytest.approx(own_rows.str.contains("slender").mean()), (
-            "'not tall' does not belong to the theme"
-        )
-        assert shares["work", group] == pytest.approx(own_rows.str.contains("engineer").mean())
+        expected = share_of_words(own_rows, ["beautiful", "slender"])
+        assert shares["appearance", group] == pytest.approx(expected), "'not tall' is not of the theme"
+        expected = share_of_words(own_rows, ["engineer", "salary"])
+        assert shares["work", group] == pytest.approx(expected)
     assert set(themes.filter("reported").select("concept", "identity").rows()) == {
         ("appearance", "women"),
         ("positive tone", "women"),
+        ("positive minus negative tone", "women"),
     }
     finding = run.findings.filter(metric="theme", feature="appearance", group="women").row(0, named=True)
     assert finding["low"] <= shares["appearance", "women"] - shares["appearance", "men"] <= finding["high"]
     details = [block for block in run.blocks() if isinstance(block, Details)]
     (figure,) = [block for of in details for block in of.blocks if isinstance(block, Heatmap)]
     assert list(figure.columns) == ["men", "women"]
-    (differ,) = [block for block in run.blocks() if isinstance(block, Pairs) and "Themes" in block.title]
-    assert {(row.label, row.group) for row in differ.rows} == {
-        ("appearance", "women"),
-        ("positive tone", "women"),
+    (differ,) = [block for block in run.blocks() if isinstance(block, Table) and "Themes" in block.title]
+    columns = {column.name: list(column.values) for column in differ.columns}
+    assert set(zip(columns["group"], columns["theme"], strict=True)) == {
+        ("women", "appearance"),
+        ("women", "positive tone"),
     }
-    shown_shares = {row.label: (row.share, row.other_share) for row in differ.rows}
-    assert shown_shares["appearance"] == (shares["appearance", "women"], shares["appearance", "men"])
-    assert [column.name for column in differ.table.columns][:4] == ["group", "theme", "share", "others"]
+    assert columns["words per 100"][0] == f"{100 * shares['appearance', 'women']:.1f}"
+    assert columns["others"][0] == f"{100 * shares['appearance', 'men']:.1f}"
+    headlines = [block.text for block in run.blocks() if isinstance(block, Headline)]
+    assert headlines[1].startswith("Themes: groups differ in ")
+    assert "women → appearance" in headlines[1]
+    assert headlines[2].startswith("Tone: texts of women are more positive: ")
+
+
+def test_longer_texts_do_not_have_more_of_a_theme(tmp_path: Path) -> None:
+    """Texts of one group are five times as long, and have the same share of words of each theme."""
+    draw = np.random.default_rng(0)
+    rows = []
+    for number in range(300):
+        group, length = (("long", 15), ("short", 3))[number % 2]
+        words = draw.choice(["an engineer", "a lamp", "a family", "a river", "a window"], size=length)
+        rows.append({"group": group, "text": " ".join(f"There was {word}." for word in words)})
+    run = tm.analyse(pl.DataFrame(rows), text="text", group="group", out=tmp_path / "run")
+    themes = run.table("themes")
+    assert {"work", "family"} <= set(themes["concept"])
+    assert not themes["reported"].any()
 
 
 def test_themes_of_a_user_are_read_from_a_file(tiltmeter: Tiltmeter, tmp_path: Path, texts: Path) -> None:

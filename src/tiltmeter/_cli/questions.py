@@ -16,8 +16,13 @@ def is_on_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
-def ask_columns(paths: Sequence[Path]) -> tuple[str | None, str | None]:
+def ask_columns(paths: Sequence[Path], name: str | None) -> tuple[str | None, str | None]:
     """Ask for the columns of the texts and of their groups, if a table of texts leaves them open.
+
+    Parameters
+    ----------
+    name
+        The column with the name of the person whom a text is about, if there is one.
 
     Returns
     -------
@@ -27,7 +32,8 @@ def ask_columns(paths: Sequence[Path]) -> tuple[str | None, str | None]:
 
     if len(paths) != 1 or not importing.is_table(paths[0]):
         return None, None
-    possible = importing.possible_columns(paths[0])
+    named = importing.TextColumns(text=None, identity=(), name=name)
+    possible = importing.possible_columns(paths[0], named)
     if possible is None or possible.are_unique:
         return None, None
     text = _chosen("Which column has the texts?", possible.texts)

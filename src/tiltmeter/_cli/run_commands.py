@@ -177,9 +177,9 @@ def analyse(
         options["params"]["reference"] = reference
     if keep_definitional:
         options["params"]["keep"] = "definitional,echo"
-    are_columns_named = any((text, identity, location, name, baseline, pair, cluster, feature, outcome, item))
+    are_columns_named = any((text, identity, location, baseline, pair, cluster, feature, outcome, item))
     if study is None and not are_columns_named and is_on_terminal():
-        text, group = ask_columns(responses)
+        text, group = ask_columns(responses, name)
         identity = None if group is None else [group]
     run = tm.analyse(
         responses,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -39,8 +40,13 @@ class PossibleColumns(NamedTuple):
         return len(self.texts) == len(self.groups) == 1
 
 
-def possible_columns(path: Source) -> PossibleColumns | None:
+def possible_columns(path: Source, named: TextColumns) -> PossibleColumns | None:
     """Return the possible roles of the columns of a table; None if it has prompts, or no column of texts.
+
+    Parameters
+    ----------
+    named
+        The columns that the user named: they have no other role.
 
     Raises
     ------
@@ -51,11 +57,16 @@ def possible_columns(path: Source) -> PossibleColumns | None:
     if not {"prompt", "prompt_id"}.isdisjoint(table.columns):
         return None
     written = table.select(pl.all().exclude(pl.List, pl.Array).cast(String).str.strip_chars())
-    texts = [name for name in written.columns if _holds_texts(written, name)]
+    used = {named.location, named.name, named.cluster, *named.pair}
+    free = [name for name in written.columns if name not in used]
+    if named.text is None:
+        texts = [name for name in free if name not in named.identity and _holds_texts(written, name)]
+    else:
+        texts = [named.text]
     if not texts:
         return None
-    others = [name for name in written.columns if name not in texts]
-    groups = [name for name in others if _holds_groups(written, name)]
+    others = [name for name in free if name not in texts]
+    groups = list(named.identity) or [name for name in others if _holds_groups(written, name)]
     common = [name for name in others if name not in groups and _is_common(written, name)]
     return PossibleColumns(texts, groups, common)
 
@@ -81,29 +92,36 @@ def _is_common(table: DataFrame, name: str) -> bool:
     return bool(values.is_duplicated().sum() >= FEWEST_REPEATED * max(len(values), 1))
 
 
-def columns_in(sources: Sequence[Source]) -> TextColumns | None:
-    """Return the columns of the texts and of their groups in a table without prompts, and say so.
+def columns_in(sources: Sequence[Source], named: TextColumns) -> TextColumns:
+    """Return the columns with those of the texts and of their groups, if they are not named, and say so.
 
-    None if there are several sources, if the table has prompts, or if it has no texts.
+    They are unchanged if both are named, if there are several sources, and if the table has prompts or no
+    texts.
+
+    Parameters
+    ----------
+    named
+        The columns that the user named.
 
     Raises
     ------
     InputError
         Several columns may be those of the texts or of the groups, or none is that of the groups.
     """
-    if len(sources) != 1 or not is_table(sources[0]):
-        return None
+    is_complete = (named.text is not None and bool(named.identity)) or bool(named.feature or named.baseline)
+    if is_complete or len(sources) != 1 or not is_table(sources[0]):
+        return named
     path = sources[0]
-    possible = possible_columns(path)
+    possible = possible_columns(path, named)
     if possible is None:
-        return None
+        return named
     if possible.are_unique:
         text, group = possible.texts[0], possible.groups[0]
         print_notes(
             f"{path}: the texts are in the column {text!r} and the groups in {group!r};"
             " to choose others: --text COLUMN --group COLUMN"
         )
-        return TextColumns(text=text, identity=(group,))
+        return replace(named, text=text, identity=(group,))
     example = possible.groups[0] if possible.groups else "COLUMN"
     command = f"tiltmeter analyse {path} --text {_quoted(possible.texts[0])} --group {_quoted(example)}"
     raise InputError(
@@ -117,11 +135,10 @@ def note_common(path: Source, columns: TextColumns) -> None:
     """Print which columns seem to say that texts belong together, if no column with this role is named."""
     if columns.pair or columns.cluster or len(columns.identity) != 1 or columns.text is None:
         return
-    possible = possible_columns(path)
+    possible = possible_columns(path, columns)
     if possible is None:
         return
-    used = {columns.text, *columns.identity, columns.name, columns.location}
-    unused = [name for name in possible.common if name not in used]
+    unused = possible.common
     names = [name for name in unused if "name" in name.lower()]
     for name in names[:1]:
         print_notes(

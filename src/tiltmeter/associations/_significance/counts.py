@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -95,7 +96,12 @@ class CountTest:
 
 
 def verdicts_of(
-    block: CountBlock, rules: AssociationDefinition, minimum: int, test: CountTest, compared: Comparisons
+    block: CountBlock,
+    rules: AssociationDefinition,
+    minimum: int,
+    test: CountTest,
+    compared: Comparisons,
+    possible: Booleans | None = None,
 ) -> Verdicts:
     """Test each concept in each comparison.
 
@@ -110,6 +116,9 @@ def verdicts_of(
         Test of an identity against others in the default definition.
     compared
         The P comparisons.
+    possible
+        The tests (T, P) that may be selected: of the others, p is known to be large, and is set to 1. None:
+        any test may be.
     """
     if rules.published:
         return _published_verdicts(block, rules)
@@ -122,6 +131,8 @@ def verdicts_of(
     counts = side_counts(*chosen_tests(block, compared, tested))
     credited = tested.copy()
     credited[tested] = stratified_rate_difference(*counts).estimate > _EXACT
+    if possible is not None:
+        credited &= possible
     p = np.where(tested, 1.0, np.nan)
     p[credited] = test.p(*chosen_tests(block, compared, credited))
     return Verdicts(p, score=None, credited=credited)
@@ -170,12 +181,23 @@ class Method:
     """Confidence level of a single interval."""
 
 
-def results_of(blocks: Sequence[CountBlock], method: Method) -> tuple[list[Results], float]:
+def results_of(
+    blocks: Sequence[CountBlock], method: Method, possible: Sequence[Booleans] = ()
+) -> tuple[list[Results], float]:
     """Test all blocks, which form one family of tests, and select the reported associations.
 
     The default definition selects concepts, then comparisons within concepts (`hierarchical_q`). Of these, it
     reports those whose interval, at a level adjusted for the number of reported associations, does not
     contain 0. The published definitions test each concept separately.
+
+    Parameters
+    ----------
+    blocks
+        All tests.
+    method
+        How they are tested.
+    possible
+        The tests of each block that may be selected, see `verdicts_of`; empty: any.
 
     Returns
     -------
@@ -186,7 +208,10 @@ def results_of(blocks: Sequence[CountBlock], method: Method) -> tuple[list[Resul
         contain the true value.
     """
     rules = method.rules
-    verdicts = [verdicts_of(block, rules, method.minimum, method.test, method.compared) for block in blocks]
+    verdicts = [
+        verdicts_of(block, rules, method.minimum, method.test, method.compared, possible_of_block)
+        for block, possible_of_block in zip_longest(blocks, possible)
+    ]
     if not verdicts:
         return [], method.level
     p = np.concatenate([verdict.p for verdict in verdicts])

@@ -77,21 +77,46 @@ class Screening:
         labels
             The identity of each list in each shuffle, shape (L, B).
         """
-        selects = np.zeros(labels.shape[1], dtype=bool)
-        first = 0
-        family_of_hits, shuffle_of_hits, p_of_hits = [], [], []
-        for tests in self._blocks:
-            hits = tests.hits(labels)
-            family_of_hits.append(self._family[first + hits.test])
-            shuffle_of_hits.append(hits.shuffle)
-            p_of_hits.append(hits.p)
-            first += len(tests.tested)
+        return self._selects([tests.hits(labels) for tests in self._blocks], labels.shape[1])
+
+    def screened(self, labels: Index) -> list[list[Booleans] | None]:
+        """Return for each shuffle the tests of each block that may be selected; None if no concept is.
+
+        The tests are arrays of the shape (T, K). Those that are no hit have a p-value of LEVEL or more.
+
+        Parameters
+        ----------
+        labels
+            As for `selects`.
+        """
+        hits = [tests.hits(labels) for tests in self._blocks]
+        possible: list[list[Booleans] | None] = []
+        for shuffle, selects in enumerate(self._selects(hits, labels.shape[1])):
+            if not selects:
+                possible.append(None)
+                continue
+            masks = []
+            for tests, hits_of_block in zip(self._blocks, hits, strict=True):
+                of_shuffle = hits_of_block.shuffle == shuffle
+                mask = np.zeros(tests.tested.shape, dtype=bool)
+                mask[hits_of_block.test[of_shuffle], hits_of_block.identity[of_shuffle]] = True
+                masks.append(mask)
+            possible.append(masks)
+        return possible
+
+    def _selects(self, hits: Sequence[_Hits], shuffles: int) -> Booleans:
+        """Return `selects`, given the hits of each block."""
+        selects = np.zeros(shuffles, dtype=bool)
         if not self._blocks:
             return selects
+        first = np.cumsum([0, *(len(tests.tested) for tests in self._blocks)])[:-1]
+        tests = [start + of_block.test for start, of_block in zip(first, hits, strict=True)]
         families = len(self._tests_of_family)
-        family_in_shuffle = np.concatenate(shuffle_of_hits) * families + np.concatenate(family_of_hits)
+        shuffle_of_hits = np.concatenate([of_block.shuffle for of_block in hits])
+        p_of_hits = np.concatenate([of_block.p for of_block in hits])
+        family_in_shuffle = shuffle_of_hits * families + self._family[np.concatenate(tests)]
         group, simes = _least_adjusted(
-            np.concatenate(p_of_hits), family_in_shuffle, self._tests_of_family[family_in_shuffle % families]
+            p_of_hits, family_in_shuffle, self._tests_of_family[family_in_shuffle % families]
         )
         shuffle, adjusted = _least_adjusted(simes, group // families, np.full(len(group), self._families))
         selects[shuffle] = adjusted < LEVEL
@@ -119,6 +144,7 @@ class _Hits(NamedTuple):
     """Tests of an identity in a shuffle with a p-value below LEVEL."""
 
     test: Index  # (H,)
+    identity: Index  # (H,)
     shuffle: Index  # (H,)
     p: Floats  # (H,)
 
@@ -153,7 +179,8 @@ class _Tests:
             cell * lists + np.concatenate(number_of_hits), return_inverse=True
         )
         p = self._p(*np.divmod(numbers_of_cells, lists))
-        return _Hits(cell // identities, np.concatenate(shuffle_of_hits), p[place])
+        test_of_hits, identity_of_hits = np.divmod(cell, identities)
+        return _Hits(test_of_hits, identity_of_hits, np.concatenate(shuffle_of_hits), p[place])
 
     def _smallest_numbers(self) -> Floats:
         """Return the smallest number of lists with the concept that gives p < LEVEL, shape (T, K).

@@ -108,10 +108,10 @@ def shuffled_counts(
     if can_screen(rules, by, against, reference):
         screened = _screened(incidence, method, shuffles)
     else:
-        screened = ((labels, True) for labels in shuffles)
-    for labels, may_report in screened:
+        screened = ((labels, _EVERY_TEST) for labels in shuffles)
+    for labels, possible in screened:
         shuffled = replace(incidence, identity=labels)
-        if not may_report:
+        if possible is None:
             count = 0
         elif by == "descriptor":
             key = labels.tobytes()
@@ -119,7 +119,7 @@ def shuffled_counts(
                 known[key] = _count_reported(shuffled, method, is_counted, by_name=by_name)
             count = known[key]
         else:
-            count = _count_reported(shuffled, method, is_counted, by_name=by_name)
+            count = _count_reported(shuffled, method, is_counted, by_name=by_name, possible=possible)
         counts.append(count)
         reached += observed is not None and count >= observed
         if reached == ENOUGH:
@@ -127,15 +127,21 @@ def shuffled_counts(
     return np.array(counts, dtype=np.int64)
 
 
+_EVERY_TEST: Final[Sequence[Booleans]] = ()
+"""No test is ruled out."""
+
+
 def _screened(
     incidence: Incidence, method: Method, shuffles: Iterator[Index]
-) -> Iterator[tuple[Index, bool]]:
-    """Yield the shuffled identities of the lists, and whether an association may be reported."""
+) -> Iterator[tuple[Index, Sequence[Booleans] | None]]:
+    """Yield the shuffled identities of the lists, and the tests of each block that may be selected.
+
+    None if no association can be reported.
+    """
     blocks = list(blocks_of(incidence.cells, method.rules, method.minimum))
     screening = Screening(incidence, blocks, method.minimum)
     while batch := list(islice(shuffles, screening.shuffles_at_once)):
-        selects = screening.selects(np.stack(batch, axis=1))
-        yield from zip(batch, selects.tolist(), strict=True)
+        yield from zip(batch, screening.screened(np.stack(batch, axis=1)), strict=True)
 
 
 def _without_excluded(cells: Cells, excluded: DataFrame | None) -> Booleans:
@@ -152,7 +158,14 @@ def _without_excluded(cells: Cells, excluded: DataFrame | None) -> Booleans:
     return is_counted
 
 
-def _count_reported(incidence: Incidence, method: Method, is_counted: Booleans, *, by_name: bool) -> int:
+def _count_reported(
+    incidence: Incidence,
+    method: Method,
+    is_counted: Booleans,
+    *,
+    by_name: bool,
+    possible: Sequence[Booleans] = _EVERY_TEST,
+) -> int:
     """Return the number of associations that are reported and counted.
 
     Parameters
@@ -161,15 +174,17 @@ def _count_reported(incidence: Incidence, method: Method, is_counted: Booleans, 
         Lists with shuffled identities, whose cells are those of the real ones.
     by_name
         See `ClusterTest`.
+    possible
+        The tests of each block that may be selected; empty: all.
     """
     incidence = replace(incidence, cells=cells_of(incidence, incidence.identity))
     blocks = list(blocks_of(incidence.cells, method.rules, method.minimum))
-    results, _ = results_of(blocks, method)
+    results, _ = results_of(blocks, method, possible)
     # Cluster-robust p-values are never smaller, so they are needed only if independent lists give an
     # association.
     if not method.rules.published and any((result.q < LEVEL).any() for result in results):
         robust = replace(method, test=ClusterTest(incidence, by_name=by_name))
-        results, _ = results_of(blocks, robust)
+        results, _ = results_of(blocks, robust, possible)
     return sum(
         int((result.reported & is_counted[result.block.concept][:, method.compared.identity]).sum())
         for result in results
