@@ -20,7 +20,7 @@ from tiltmeter.associations._tables import LISTS, MENTIONS, OWNER
 from tiltmeter.associations._terms import load_terms
 from tiltmeter.readers._content_words import phrases_of
 from tiltmeter.readers._lemmas import roots_of
-from tiltmeter.readers._words_in_sentences import PRONOUNS, sentences_of, word_lists, words_of
+from tiltmeter.readers._words_in_sentences import PRONOUNS, next_word, sentences_of, word_lists, words_of
 from tiltmeter.schema import beside, conform
 
 _TEXTS_AT_ONCE: Final = 5_000
@@ -210,7 +210,7 @@ def _plain(form: Expr) -> Expr:
 
 def _near(column: str, steps: int) -> Expr:
     """Return the value of the word so many places later in the sentence, or earlier if negative."""
-    return col(column).shift(-steps).over("number")
+    return next_word(column, steps)
 
 
 def _with_names(words: DataFrame, people: DataFrame) -> DataFrame:

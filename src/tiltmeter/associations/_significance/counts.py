@@ -128,11 +128,12 @@ def verdicts_of(
     tested = is_compared & ((against == EVERYONE) | has_lists[:, against])
     tested &= (block.with_concept.sum(axis=(1, 2)) >= minimum)[:, None]
 
-    counts = side_counts(*chosen_tests(block, compared, tested))
-    credited = tested.copy()
-    credited[tested] = stratified_rate_difference(*counts).estimate > _EXACT
-    if possible is not None:
-        credited &= possible
+    if possible is None:
+        counts = side_counts(*chosen_tests(block, compared, tested))
+        credited = tested.copy()
+        credited[tested] = stratified_rate_difference(*counts).estimate > _EXACT
+    else:  # a small one-sided p-value belongs to a higher rate
+        credited = tested & possible
     p = np.where(tested, 1.0, np.nan)
     p[credited] = test.p(*chosen_tests(block, compared, credited))
     return Verdicts(p, score=None, credited=credited)

@@ -57,7 +57,7 @@ from tiltmeter.associations._significance.incidence import (
     only_concepts,
     read_counts_table,
 )
-from tiltmeter.associations._significance.robust import ClusterTest, speaks_of_names
+from tiltmeter.associations._significance.robust import speaks_of_names, test_of
 from tiltmeter.associations._tables import ASSOCIATIONS
 from tiltmeter.schema import beside, conform
 from tiltmeter.stats import stratified_rate_difference
@@ -111,7 +111,7 @@ def find_associations(
     method = Method(
         rules=rules,
         minimum=minimum,
-        test=CountTest() if rules.published else ClusterTest(incidence, by_name=by_name),
+        test=CountTest() if rules.published else test_of(incidence, by_name=by_name),
         compared=comparisons_of(cells.identities, against, reference),
         level=level,
     )

@@ -119,6 +119,22 @@ class ClusterTest(CountTest):
         return RobustDifference(*map(np.concatenate, zip(*differences, strict=True)))
 
 
+def test_of(incidence: Incidence, *, by_name: bool) -> CountTest:
+    """Return the test for the lists: that of independent lists if each is a story of its own.
+
+    Parameters
+    ----------
+    incidence
+        The lists with the identities to compare.
+    by_name
+        See ClusterTest.
+    """
+    has_own_story = np.bincount(incidence.story, minlength=1).max() <= 1
+    if has_own_story and not (by_name or incidence.paired or incidence.clustered):
+        return CountTest()
+    return ClusterTest(incidence, by_name=by_name)
+
+
 def speaks_of_names(lists: DataFrame) -> bool:
     """Return whether results are about names like these.
 

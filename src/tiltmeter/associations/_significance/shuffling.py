@@ -29,7 +29,7 @@ from tiltmeter.associations._significance.incidence import (
     only_concepts,
     place_of,
 )
-from tiltmeter.associations._significance.robust import ClusterTest, speaks_of_names
+from tiltmeter.associations._significance.robust import ClusterTest, speaks_of_names, test_of
 from tiltmeter.associations._significance.screening import Screening, can_screen
 from tiltmeter.errors import InputError, check_known
 from tiltmeter.stats import stratified_rate_difference
@@ -183,8 +183,9 @@ def _count_reported(
     # Cluster-robust p-values are never smaller, so they are needed only if independent lists give an
     # association.
     if not method.rules.published and any((result.q < LEVEL).any() for result in results):
-        robust = replace(method, test=ClusterTest(incidence, by_name=by_name))
-        results, _ = results_of(blocks, robust, possible)
+        test = test_of(incidence, by_name=by_name)
+        if isinstance(test, ClusterTest):
+            results, _ = results_of(blocks, replace(method, test=test), possible)
     return sum(
         int((result.reported & is_counted[result.block.concept][:, method.compared.identity]).sum())
         for result in results
