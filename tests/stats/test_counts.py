@@ -10,7 +10,7 @@ from math import comb, log, prod, sqrt
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact, norm
+from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact, hypergeom, norm
 
 from tiltmeter import stats
 
@@ -106,12 +106,36 @@ def test_normal_test_is_half_of_the_two_sided_one_with_yates_correction(table: T
 
 
 @given(st.lists(tables | small_tables, min_size=1, max_size=8))
-def test_the_test_is_exact_below_an_expected_count_of_5(several: list[Table]) -> None:
+def test_the_test_is_exact_for_few_expected_counts_and_in_the_tail(several: list[Table]) -> None:
     a, n, c, m = np.array(several).T
     for p, table in zip(stats.greater(a, n, c, m), several, strict=True):
         rows, columns = (table[1], table[3]), (table[0] + table[2], table[1] + table[3] - table[0] - table[2])
         smallest = min(row * column for row in rows for column in columns) / max(1, sum(rows))
-        assert p == (stats.exact_greater(*table) if smallest < 5 else stats.z_greater(*table))
+        normal = stats.z_greater(*table)
+        is_exact = smallest < 5 or 1e-30 < normal < 1e-3
+        assert p == (stats.exact_greater(*table) if is_exact else normal)
+
+
+def test_the_tail_of_unequal_groups_is_not_normal() -> None:
+    """The normal approximation is too small by these factors, which matters where thousands are tested."""
+    others = 90_000
+    for successes, count, factor in ((100, 23, 7.2), (300, 52, 3.6), (300, 60, 22.0)):
+        table = (count, 10_000, successes - count, others)
+        exact = hypergeom.sf(count - 1, 100_000, 10_000, successes)
+        assert stats.greater(*table) == pytest.approx(exact, rel=1e-8)
+        assert exact / stats.z_greater(*table) > 0.8 * factor
+
+
+def test_few_of_many_tests_of_equal_rates_are_significant() -> None:
+    """A tenth of the lists are of the group, and no rate differs: Bonferroni over all tests holds."""
+    rng = np.random.default_rng(1)
+    tests = 400_000
+    successes = rng.integers(55, 400, size=tests)
+    counts = rng.hypergeometric(10_000, 90_000, successes)
+    p = stats.greater(counts, 10_000, successes - counts, 90_000)
+    for level in (1e-3, 1e-4, 1e-5):
+        expected = level * tests
+        assert (p < level).sum() <= expected + 3 * np.sqrt(expected) + 1
 
 
 @given(st.lists(small_tables, min_size=1, max_size=5))
@@ -129,7 +153,7 @@ def test_few_counts_over_strata_are_tested_exactly(strata: list[Table]) -> None:
 def test_many_counts_over_strata_by_mantel_and_haenszel() -> None:
     generator = np.random.default_rng(1)
     n, m = generator.integers(50, 200, (2, 10))
-    a, c = generator.binomial(n, 0.3), generator.binomial(m, 0.2)
+    a, c = generator.binomial(n, 0.3), generator.binomial(m, 0.27)
     excess, variance = -0.5, 0.0
     for table in zip(a.tolist(), n.tolist(), c.tolist(), m.tolist(), strict=True):
         does, total = table[0] + table[2], table[1] + table[3]

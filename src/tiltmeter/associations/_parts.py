@@ -439,7 +439,10 @@ class Stories(Part):
         basis = Basis(lists, mentions, tables.measures, self, settings, options)
         if not comparable(lists):
             return {"findings": nothing_to_compare(basis)}
-        labels = labels_of(mentions.clear() if rules.published else mentions, tables.concepts)
+        named = tables.tests.filter("reported").select("concept", "identity").unique()
+        if rules.published:
+            named = named.clear()
+        labels = labels_of(mentions.join(named, on=["concept", "identity"], how="semi"), tables.concepts)
         associations = labelled(with_examples(tables.tests, mentions), labels)
         exclusive = kept_out(tables.exclusive, options.keep)
         retained = with_permutation(drop_exclusive(associations, exclusive, rules), basis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,17 +88,23 @@ def find_themes(
             continue
         for identity, against in zip(*comparisons, strict=True):
             other = None if against == EVERYONE else names[against]
-            rows.append({"concept": theme, **_compared(listed, names[identity], other, level)})
+            compared = _compared(listed, names[identity], other, level)
+            if compared is not None:
+                rows.append({"concept": theme, **compared})
     if not rows:
         return DataFrame(schema=dict(ASSOCIATIONS))
     table = conform(DataFrame(rows, infer_schema_length=None), ASSOCIATIONS)
     q = Series(benjamini_hochberg(table["p"].to_numpy()))
-    is_reported = (q < LEVEL) & (table["low"] > 0)
-    return table.with_columns(q=q, reported=is_reported).sort("low", "concept", descending=[True, False])
+    is_reported = ((q < LEVEL) & (table["low"] > 0)).fill_null(False)
+    themes = table.with_columns(q=q, reported=is_reported)
+    return themes.sort("low", "concept", descending=[True, False], nulls_last=True)
 
 
-def _compared(listed: DataFrame, identity: str, against: str | None, level: float) -> dict[str, Any]:
-    """Return the comparison of the share of a theme in the descriptions of an identity and of others."""
+def _compared(listed: DataFrame, identity: str, against: str | None, level: float) -> dict[str, Any] | None:
+    """Return the comparison of the share of a theme in the descriptions of an identity and of others.
+
+    None if no location or pair has both. There is no interval if there are too few descriptions.
+    """
     if against is not None:
         listed = listed.filter(col.identity.is_in([identity, against]))
     is_first = col.identity == identity
@@ -107,6 +114,9 @@ def _compared(listed: DataFrame, identity: str, against: str | None, level: floa
     difference = stratified_mean_difference(
         listed["share"], listed.select(is_first).to_series(), strata, _clusters(listed), level=level
     )
+    if math.isnan(difference.estimate):
+        return None
+    has_interval = math.isfinite(difference.low)
     (rate, number), (others_rate, others) = rates[True], rates[False]
     return {
         "identity": identity,
@@ -116,8 +126,8 @@ def _compared(listed: DataFrame, identity: str, against: str | None, level: floa
         "rate": rate,
         "others_rate": others_rate,
         "effect": difference.estimate,
-        "low": difference.low,
-        "high": difference.high,
+        "low": difference.low if has_interval else None,
+        "high": difference.high if has_interval else None,
         "p": difference.p,
         "level": level,
     }

@@ -43,6 +43,7 @@ def word_lists(language: str) -> Mapping[str, frozenset[str]]:
 
 _MOSTLY = 0.5
 """If a larger share of a text is direct speech, it is read as if it were not quoted."""
+_QUOTATION_MARK = re.compile("[\"'\u2018\u201c\u00ab]")
 _LINE = re.compile(r"[^\s](?:.*[^\s])?")
 _WORD = r"n't\b|'(?:s|re|ve|ll|d|m)\b|[\p{L}\p{M}\p{N}]+(?:[-'][\p{L}\p{M}\p{N}]+)*|[^\s\p{L}\p{M}\p{N}'\-]"
 
@@ -64,7 +65,7 @@ def sentences_of(texts: Series) -> DataFrame:
 
 def _sentences(text: str) -> Iterator[tuple[str, str]]:
     """Yield each sentence, and the same without direct speech."""
-    spoken = speech(text)
+    spoken = speech(text) if _QUOTATION_MARK.search(text) else []
     silent = text
     if sum(end - start for start, end in spoken) <= _MOSTLY * len(text):
         for start, end in spoken:

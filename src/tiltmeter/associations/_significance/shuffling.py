@@ -289,7 +289,11 @@ def _shuffled_identities(incidence: Incidence, by: str, runs: int, seed: int) ->
     group, identity = group[first], incidence.identity[first]
     generator = np.random.Generator(np.random.PCG64(seed))
     ordered = np.argsort(group, kind="stable")
+    has_one_group = len(group) == 0 or bool((group == group[0]).all())
     for _ in range(runs):
+        if has_one_group:
+            yield generator.permutation(identity)[unit]
+            continue
         shuffled = np.empty_like(identity)
         shuffled[ordered] = identity[np.lexsort((generator.random(len(group)), group))]
         yield shuffled[unit]
