@@ -73,7 +73,7 @@ def test_themes_are_shares_of_words(tiltmeter: Tiltmeter, tmp_path: Path, texts:
     headlines = [block.text for block in run.blocks() if isinstance(block, Headline)]
     assert headlines[1].startswith("Themes: groups differ in ")
     assert "women → appearance" in headlines[1]
-    assert headlines[2].startswith("Tone: texts of women are more positive: ")
+    assert headlines[2].startswith("Tone: texts about women are more positive: ")
 
 
 def test_longer_texts_do_not_have_more_of_a_theme(tmp_path: Path) -> None:

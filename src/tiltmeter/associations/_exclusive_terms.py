@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import polars as pl
-from polars import DataFrame, Series, String, col, lit
+from polars import DataFrame, Series, String, col, lit, when
 
 from tiltmeter.associations._tables import EXCLUSIVE, OWNER
 from tiltmeter.associations._terms import (
@@ -23,7 +23,7 @@ from tiltmeter.associations._terms import (
     plain_words_of,
     with_further_terms,
 )
-from tiltmeter.readers._word_forms import word_form
+from tiltmeter.readers._word_forms import word_form, word_forms
 from tiltmeter.schema import beside
 
 ORIGIN: Final = "origin"
@@ -281,7 +281,8 @@ def parts_of_terms(mentions: DataFrame, identities: Sequence[str], terms: str | 
     """Return the concepts that are mostly a part of a definitional phrase: `concept`, `identity`, `whole`.
 
     A phrase such as "dedicated family man" ends with a term. Its parts are the words before the term
-    ("dedicated family"), if they are several, and the noun before it ("family").
+    ("dedicated family"), if they are several, and the noun before it ("family"). A phrase such as "Latino
+    heritage" begins with a term; its part is the noun after it.
 
     Parameters
     ----------
@@ -297,17 +298,20 @@ def parts_of_terms(mentions: DataFrame, identities: Sequence[str], terms: str | 
     categories = {piece.entry[0] for pieces_of_label in pieces.values() for piece in pieces_of_label}
     of_categories = {name: words.identities[name] for name in sorted(categories) if name in words.identities}
     forms = words.replaced(identities=of_categories).owners()
-    phrases = mentions.select(col.phrase.unique(maintain_order=True))
-    last_words = {form.split(" ")[-1] for form in forms}
-    phrases = phrases.filter(col.phrase.str.extract(r"[ -]([^ -]+)$").is_in(last_words))
-    ending = rf"^(.+) {any_of(forms)}$"
-    phrases = phrases.with_columns(several=col.phrase.str.extract(ending)).drop_nulls("several")
-    last_word = col.several.str.extract(r"([^ ]+)$")
-    is_noun = last_word.map_elements(_is_noun, return_dtype=pl.Boolean)
-    phrases = phrases.with_columns(
-        several=pl.when(col.several.str.contains(" ")).then("several"), noun=pl.when(is_noun).then(last_word)
-    )
-    parts = phrases.unpivot(["several", "noun"], index="phrase", value_name="part").drop_nulls("part")
+    phrases = mentions.select(col.phrase.unique(maintain_order=True)).filter(col.phrase.str.contains(" "))
+    words_of_terms = {word for form in forms for word in (form.split(" ")[0], form.split(" ")[-1])}
+    ends = pl.concat_list(col.phrase.str.extract(r"^([^ -]+)"), col.phrase.str.extract(r"[ -]([^ -]+)$"))
+    phrases = phrases.filter(ends.list.eval(pl.element().is_in(words_of_terms)).list.any())
+    term = any_of(forms)
+    before_term = col.phrase.str.extract(rf"^(.+) {term}$")
+    noun_before = before_term.str.extract(r"([^ ]+)$")
+    noun_after = col.phrase.str.extract(rf"^{term} ([^ ]+)$")
+    several = when(before_term.str.contains(" ")).then(before_term)
+    phrases = phrases.with_columns(several=several, before=noun_before, after=noun_after)
+    parts = phrases.unpivot(["several", "before", "after"], index="phrase", value_name="part")
+    parts = parts.drop_nulls("part")
+    kinds = word_forms(parts["part"].unique()).select(part="form", is_noun=col.best == "noun")
+    parts = parts.join(kinds, on="part").filter((col.variable == "several") | col.is_noun)
     concepts = mentions.select(part="phrase", part_concept="concept").unique()
     parts = parts.join(concepts, on="part").select("phrase", "part_concept").unique()
     ruled = exclusive_by_terms(parts["phrase"].unique().sort().to_list(), identities, terms)
@@ -325,10 +329,6 @@ def parts_of_terms(mentions: DataFrame, identities: Sequence[str], terms: str | 
         .unique("concept", keep="first", maintain_order=True)
         .select("concept", "identity", "whole")
     )
-
-
-def _is_noun(word: str) -> bool:
-    return word_form(word).best == "noun"
 
 
 def names_in(mentions: DataFrame, terms: str | None = None) -> Series:

@@ -404,7 +404,8 @@ def _note_of_others() -> Expr:
     uncertain = pl.format(
         "{} may have the highest rate: the interval of the difference contains 0", "runner_up"
     )
-    is_uncertain = (col.runner_up_low <= 0) & col.against.is_null()
+    has_runner_up = (col.runner_up_low <= 0) & (col.runner_up_rate > 0).fill_null(True)
+    is_uncertain = has_runner_up & col.against.is_null()
     return when(others.list.len() > 0).then(also).when(is_uncertain).then(uncertain)
 
 

@@ -21,6 +21,7 @@ from tiltmeter.associations._presentation_rows import (
     TOP_OF_PLACE,
     described,
     facing,
+    is_general,
     is_shown_first,
     names_of,
     numbers_of,
@@ -375,8 +376,8 @@ def _tone_headline(rows: DataFrame) -> Headline:
         return Headline("Tone: no difference between groups was shown")
     largest = differing.row(0, named=True)
     text = (
-        f"Tone: texts of {largest['identity']} are more positive: {100 * largest['rate']:.1f} positive minus "
-        f"negative words per 100, {largest['facing']} {100 * largest['others_rate']:.1f}"
+        f"Tone: texts about {largest['identity']} are more positive: {100 * largest['rate']:.1f} positive "
+        f"minus negative words per 100, {largest['facing']} {100 * largest['others_rate']:.1f}"
     )
     return Headline(text)
 
@@ -461,17 +462,26 @@ def _headline(
 def _further(associations: DataFrame, concepts: int) -> list[str]:
     """Return a sentence about the associations of a model that are not counted as associated concepts."""
     variants = associations["variant_of"].count()
-    small = associations.filter(col.variant_of.is_null() & ~is_shown_first()).height
-    several = associations.height - variants - small - concepts
+    others = associations.filter(col.variant_of.is_null(), ~is_shown_first())
+    general = others.filter(is_general()).height
+    small = others.height - general
+    several = associations.height - variants - small - general - concepts
     parts = []
     if variants:
         parts.append("1 is a variant of another" if variants == 1 else f"{variants:,} are variants of others")
     if small:
         verb = "differs" if small == 1 else "differ"
         parts.append(f"{small:,} {verb} by less than {LEAST_SHOWN * 100:g} points")
+    if general:
+        parts.append(
+            "1 is a word that says little alone"
+            if general == 1
+            else f"{general:,} are words that say little alone"
+        )
     if several:
         verb = "repeats" if several == 1 else "repeat"
-        parts.append(f"{several:,} {verb} a concept for another group or location")
+        other = "group or location" if associations["context"].count() else "group"
+        parts.append(f"{several:,} {verb} a concept for another {other}")
     if not parts:
         return []
     return [f"Of {associations.height:,} associations in all, {', '.join(parts)}."]

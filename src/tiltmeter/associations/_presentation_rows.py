@@ -10,8 +10,10 @@ from polars import DataFrame, Expr, String, col, lit, when
 
 from tiltmeter._quantities import confidence, interval, interval_name, quantity
 from tiltmeter.associations._findings import other_groups
+from tiltmeter.associations._labels import AND_RELATED
 from tiltmeter.associations._tables import FOUND
 from tiltmeter.blocks import Column
+from tiltmeter.readers._words_in_sentences import word_lists
 from tiltmeter.schema import Schema, beside, conform
 from tiltmeter.study import ReportView
 
@@ -62,7 +64,8 @@ def described(findings: DataFrame, view: ReportView) -> DataFrame:
     rows = rows.with_columns(level=when(col.count.is_null()).then("level").otherwise("stored_level"))
     others = other_groups("group", *OWNER_COLUMNS, "concept", "context")
     is_listed_too = others.list.contains(col.runner_up)
-    is_uncertain = (col.runner_up_low <= 0) & col.against.is_null() & ~is_listed_too
+    has_runner_up = (col.runner_up_low <= 0) & (col.runner_up_rate > 0).fill_null(True)
+    is_uncertain = has_runner_up & col.against.is_null() & ~is_listed_too
     one_of_two = pl.format("{} or {}", "group", "runner_up")
     rows = rows.with_columns(
         said=_shortened(col.concept, LONGEST_CONCEPT),
@@ -91,12 +94,19 @@ def _variants(rows: DataFrame) -> DataFrame:
 
 
 def is_shown_first() -> Expr:
-    """Return whether an association is in the first table: no variant of another, and not too small.
+    """Return whether an association is in the first table.
 
-    Scores of published definitions have no smallest value.
+    It is no variant of another, not too small, and no English word that says little alone. Scores of
+    published definitions are all in it.
     """
-    is_large = (col.estimate >= LEAST_SHOWN) | (col.unit == "score")
-    return col.variant_of.is_null() & is_large
+    is_large = col.estimate >= LEAST_SHOWN
+    return (col.variant_of.is_null() & is_large & ~is_general()) | (col.unit == "score")
+
+
+def is_general() -> Expr:
+    """Return whether an association is one English word that says little alone."""
+    word = col.concept.str.strip_suffix(AND_RELATED)
+    return word.is_in(word_lists("en")["general"])
 
 
 def _counts() -> Expr:

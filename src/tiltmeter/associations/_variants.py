@@ -32,7 +32,8 @@ def with_variants(associations: DataFrame, mentions: DataFrame, language: str) -
     """Add `variant_of` to reported associations: the label of the one of which they are a variant, or null.
 
     Two associations of a group are variants if they share a word, and at least NESTED of the lists with the
-    rarer of the two contain both. The one with the higher lower end of its interval represents both.
+    rarer of the two contain both. The one with the higher lower end of its interval represents both, or the
+    other one if that is a word that says little alone.
 
     Parameters
     ----------
@@ -47,9 +48,11 @@ def with_variants(associations: DataFrame, mentions: DataFrame, language: str) -
     rows = associations.with_row_index("row").filter("reported")
     rows = rows.select("row", "concept", "label", "count", *_PLACE, strength=strength)
     rows = rows.with_columns(key=expression_key(rows["concept"], language))
+    is_general = col.key.is_in(word_lists(language)["general"])
     number_of_words = col.key.str.count_matches(" ")
+    descending = [False, True, True, True, False]
     strongest_first = rows.sort(
-        "strength", "count", number_of_words, "concept", descending=[True, True, True, False]
+        is_general, "strength", "count", number_of_words, "concept", descending=descending
     )
     distinct = mentions.select(*OWNER, "concept", "identity", "context").unique()
     tables = [

@@ -89,7 +89,8 @@ def _holds_groups(table: DataFrame, name: str) -> bool:
 def _is_common(table: DataFrame, name: str) -> bool:
     """Return whether most texts share the value of a column with another text."""
     values = table[name].drop_nulls()
-    return bool(values.is_duplicated().sum() >= FEWEST_REPEATED * max(len(values), 1))
+    is_repeated = values.is_duplicated().sum() >= FEWEST_REPEATED * max(len(values), 1)
+    return bool(is_repeated) and values.n_unique() > 1
 
 
 def columns_in(sources: Sequence[Source], named: TextColumns) -> TextColumns:

@@ -16,7 +16,7 @@ from tiltmeter.readers._words_in_sentences import next_word, word_before, word_l
 
 _GAP: Final = 4
 """Maximum distance between a verb and the noun of its object, in words."""
-_NEGATED: Final = 3
+_NEGATED: Final = 7
 """Maximum distance between a negation and the word it negates, in words."""
 
 _SPOT = ["row", "number", "place"]
@@ -134,11 +134,11 @@ def _negation(lists: Mapping[str, frozenset[str]]) -> Expr:
     """Return the column `negation`: the beginning of a negated phrase, and an empty text for other words.
 
     It is a negation among the last words before a word, with "…" if it does not stand right before it.
-    Punctuation and other content words end its effect.
+    Punctuation, and words that begin a new clause, end its effect.
     """
     far_away = -_NEGATED - 1
     is_negation = col.form.is_in(lists["negations"])
-    ends = col.content | col.form.str.contains(r"^[^\p{L}]")
+    ends = col.form.is_in(lists["clause_starts"]) | col.form.str.contains(r"^[^\p{L}']")
     place = when(is_negation).then("place").when(ends).then(far_away)
     distance = col.place - place.shift(1).forward_fill().over("number").fill_null(far_away)
     word = when(is_negation).then(col.form.replace("n't", "not"))
