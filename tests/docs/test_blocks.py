@@ -148,6 +148,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     stories.select(story="text", group="race", gender="gender").gather_every(7).write_csv(
         home / "stories.csv"
     )
+    stories.select(story="text", group="race").gather_every(7).write_excel(home / "stories.xlsx")
     for source in (
         "data/badf/Sample_eva.csv",
         "data/badf/sample_phrase_filter_res.csv",

@@ -12,6 +12,7 @@ from tiltmeter._quantities import confidence, interval, interval_name, quantity
 from tiltmeter.associations._findings import other_groups
 from tiltmeter.associations._labels import AND_RELATED
 from tiltmeter.associations._tables import FOUND
+from tiltmeter.associations._terms import any_of
 from tiltmeter.blocks import Column
 from tiltmeter.readers._words_in_sentences import word_lists
 from tiltmeter.schema import Schema, beside, conform
@@ -104,9 +105,11 @@ def is_shown_first() -> Expr:
 
 
 def is_general() -> Expr:
-    """Return whether an association is one English word that says little alone."""
-    word = col.concept.str.strip_suffix(AND_RELATED)
-    return word.is_in(word_lists("en")["general"])
+    """Return whether an association is one English word that says little alone, also if it is negated."""
+    lists = word_lists("en")
+    negation = rf"^{any_of(lists['negations'])} (?:… )?"
+    word = col.concept.str.strip_suffix(AND_RELATED).str.replace(negation, "")
+    return word.is_in(lists["general"])
 
 
 def _counts() -> Expr:

@@ -63,7 +63,9 @@ def phrases_of(words: DataFrame, language: str) -> DataFrame:
 
 def _single_words(words: DataFrame, columns: Sequence[str], lists: Mapping[str, frozenset[str]]) -> DataFrame:
     """Return the content words that say something without other words."""
-    single = words.filter(col.content & ~col.form.is_in(lists["bare"]))
+    # "Does not fit neatly": what is farther from its negation says something in the whole phrase only.
+    is_far_negated = col.negation.str.ends_with("… ")
+    single = words.filter(col.content & ~col.form.is_in(lists["bare"]) & ~is_far_negated)
     return single.select(*columns, phrase=col.negation + col.form, proper=col.kind.eq("name") | col.personal)
 
 
