@@ -48,7 +48,7 @@ _LINE = re.compile(r"[^\s](?:.*[^\s])?")
 _WORD = r"n't\b|'(?:s|re|ve|ll|d|m)\b|[\p{L}\p{M}\p{N}]+(?:[-'][\p{L}\p{M}\p{N}]+)*|[^\s\p{L}\p{M}\p{N}'\-]"
 
 
-_ELISION = r"(?i)\b([cdjlmnst]|(?:jus|lors|puis|quoi)?qu)'"
+_ELISION = r"(?i)\b([cdjlmnst]|jusqu|lorsqu|puisqu|quoiqu|qu)'"
 """A French word without its last vowel ("l'école")."""
 
 
