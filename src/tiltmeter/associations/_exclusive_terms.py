@@ -160,7 +160,7 @@ def exclusive_by_terms(
     named_persons = _named_persons(concepts, words, compared) if strict else {}
     rows = []
     for concept, terms_of_concept in zip(
-        concepts, _exclusive_terms(concepts, words, categories), strict=True
+        concepts, _exclusive_terms(concepts, words, categories, compared), strict=True
     ):
         text = concept or ""  # released tables have rows without a concept
         owner = _common_owner({entry for _, entry in terms_of_concept}, pieces)
@@ -198,12 +198,13 @@ def _with_names_of_unknown(terms: Terms, pieces: Mapping[str, Sequence[Piece]]) 
 
 
 def _exclusive_terms(
-    concepts: Sequence[str], terms: Terms, categories: Collection[str]
+    concepts: Sequence[str], terms: Terms, categories: Collection[str], compared: Collection[Entry]
 ) -> list[list[tuple[str, Entry]]]:
     """Return the exclusive terms in each concept with their identities, of all categories.
 
     Empty for a concept that negates them. Each category has its own terms: "black woman" is one of a race and
-    contains one of a gender.
+    contains one of a gender. A term of an identity that is not compared does not hide one of an identity that
+    is: "trans woman" has "woman" where women and men are compared.
     """
     plain = pl.select(plain_words(lit(Series(concepts, dtype=String).fill_null("")))).to_series()
     exclusive: list[list[tuple[str, Entry]]] = [[] for _ in concepts]
@@ -211,7 +212,10 @@ def _exclusive_terms(
     for category in sorted(categories):
         of_category = terms.replaced(identities={category: terms.identities.get(category, {})})
         owners = of_category.owners()
-        for number, forms_of_concept in enumerate(found_forms(plain, of_category.forms())):
+        of_compared = any_of(form for form, owner in owners.items() if owner in compared)
+        hides = re.compile(of_compared).search
+        forms = [form for form in of_category.forms() if owners.get(form) in compared or not hides(form)]
+        for number, forms_of_concept in enumerate(found_forms(plain, forms)):
             if not is_negated[number]:
                 exclusive[number] += [(form, owners[form]) for form in forms_of_concept if form in owners]
     return exclusive
@@ -331,13 +335,36 @@ def parts_of_terms(mentions: DataFrame, identities: Sequence[str], terms: str | 
     )
 
 
+def names_of_groups(mentions: DataFrame, identities: Sequence[str], terms: str | None = None) -> DataFrame:
+    """Return the concepts that mostly have the name of a group with a capital letter: `concept`, `identity`.
+
+    "Black student" names the group, and "black hair" does not.
+    """
+    words = with_further_terms(load_terms(terms))
+    pieces = pieces_of(identities, words)
+    compared = {piece.entry for pieces_of_label in pieces.values() for piece in pieces_of_label}
+    entry_of_name = {name: entry for name, entry in words.called.items() if entry in compared}
+    concepts = _mostly_names(mentions).to_frame("concept")
+    named = concepts.with_columns(name=plain_words(col.concept).str.extract(f"({any_of(entry_of_name)})"))
+    rows = []
+    for concept, name in named.drop_nulls("name").iter_rows():
+        rows.append((concept, _common_owner({entry_of_name[name]}, pieces)))
+    owned = DataFrame(rows, schema={"concept": String, "identity": String}, orient="row")
+    return owned.drop_nulls("identity")
+
+
+def _mostly_names(mentions: DataFrame) -> Series:
+    """Return the concepts most of whose mentions have a name."""
+    is_name = col.proper.cast(pl.Float64).mean() >= MOSTLY
+    return mentions.group_by("concept").agg(is_name=is_name).filter("is_name")["concept"].sort()
+
+
 def names_in(mentions: DataFrame, terms: str | None = None) -> Series:
     """Return the concepts that are mostly names, or have the name of a person.
 
     Names of peoples, religions and other groups do not count.
     """
-    is_name = col.proper.cast(pl.Float64).mean() >= MOSTLY
-    concepts = mentions.group_by("concept").agg(is_name=is_name).filter("is_name")
+    concepts = _mostly_names(mentions).to_frame("concept")
     peoples = [people for of_race in nations().values() for forms in of_race.values() for people in forms[1:]]
     of_groups = any_of([*load_terms(terms).forms(), *peoples])
     return concepts.filter(~plain_words(col.concept).str.contains(of_groups))["concept"]

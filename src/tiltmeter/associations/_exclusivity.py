@@ -15,7 +15,13 @@ import polars as pl
 from polars import DataFrame, Expr, Series, col, lit, when
 
 from tiltmeter.associations._definitions import AssociationDefinition
-from tiltmeter.associations._exclusive_terms import APART, ORIGIN, names_in, parts_of_terms
+from tiltmeter.associations._exclusive_terms import (
+    APART,
+    ORIGIN,
+    names_in,
+    names_of_groups,
+    parts_of_terms,
+)
 from tiltmeter.schema import beside
 
 
@@ -94,8 +100,19 @@ def with_parts_of_terms(
     return rows.select(exclusive.columns)
 
 
-def with_names(exclusive: DataFrame, mentions: DataFrame, terms: str | None) -> DataFrame:
-    """Exclude concepts that are mostly names of people or places."""
+def with_names(
+    exclusive: DataFrame, mentions: DataFrame, identities: Sequence[str], terms: str | None
+) -> DataFrame:
+    """Exclude concepts that mostly have the name of a group, a person or a place with a capital letter."""
+    of_groups = names_of_groups(mentions, identities, terms).rename({"identity": "owner"})
+    rows = beside(exclusive, of_groups, "concept")
+    is_of_group = col.identity.is_null() & ~col.by.is_in(OF_NO_IDENTITY) & col.owner.is_not_null()
+    rows = rows.with_columns(
+        identity=when(is_of_group).then("owner").otherwise("identity"),
+        by=when(is_of_group).then(lit(ORIGIN)).otherwise("by"),
+        reason=when(is_of_group).then(lit("it has the name of the group")).otherwise("reason"),
+    )
+    exclusive = rows.select(exclusive.columns)
     reason = "it is a name, with a capital letter within sentences"
     return marked(exclusive, names_in(mentions, terms), PROPER, reason)
 

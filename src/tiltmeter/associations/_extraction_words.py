@@ -20,6 +20,7 @@ from tiltmeter.associations._tables import LISTS, MENTIONS, OWNER
 from tiltmeter.associations._terms import load_terms
 from tiltmeter.readers._content_words import phrases_of
 from tiltmeter.readers._lemmas import roots_of
+from tiltmeter.readers._text_languages import languages_of
 from tiltmeter.readers._words_in_sentences import PRONOUNS, next_word, sentences_of, word_lists, words_of
 from tiltmeter.schema import beside, conform
 
@@ -112,7 +113,8 @@ def _read(
         col.number.first(), col.proper.all(), times=pl.len().cast(Int64)
     )
     mentions = beside(beside(phrases, people, "row", "who"), sentences, "number")
-    states = _states(words, phrases, people, language)
+    languages = DataFrame({"language": languages_of(texts["text"])}).with_row_index("row")
+    states = _states(words, phrases, beside(people, languages, "row"), language)
     return states, mentions.select(*OWNER, "phrase", "sentence", "proper", "times")
 
 
@@ -152,7 +154,8 @@ def _why_missing(language: str) -> Expr:
     """Return why no list can be made of a text for a person; null if it can."""
     has_name = col.name != ""
     lacks_names = col.several & ~has_name.all().over("row")
-    is_foreign = (col.words_of_text >= _SHORTEST_TEXT) & (col.stop_words < _LEAST_STOP_WORDS)
+    has_few_stop_words = (col.words_of_text >= _SHORTEST_TEXT) & (col.stop_words < _LEAST_STOP_WORDS)
+    is_foreign = has_few_stop_words | (col.language != language).fill_null(False)
     is_unclear = has_name & ~col.several & col.is_described.is_null() & col.uncertain
     is_repeated = col.name.is_duplicated().over("row")
     is_unnamed = has_name & col.is_named.is_null()

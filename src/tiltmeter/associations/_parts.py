@@ -387,7 +387,7 @@ class Stories(Part):
         exclusive = exclusivity.marked(exclusive, echoes, exclusivity.ECHO, "a word of it is in the prompt")
         if strict:
             exclusive = exclusivity.with_parts_of_terms(exclusive, with_concepts, identities, options.terms)
-            exclusive = exclusivity.with_names(exclusive, with_concepts, options.terms)
+            exclusive = exclusivity.with_names(exclusive, with_concepts, identities, options.terms)
             exclusive = exclusivity.with_agreement(exclusive, tests, options.language)
 
         is_undecided = col.identity.is_null() & ~col.by.is_in(exclusivity.OF_NO_IDENTITY)

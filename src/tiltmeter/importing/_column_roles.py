@@ -114,7 +114,7 @@ def columns_in(sources: Sequence[Source], named: TextColumns) -> TextColumns:
         return named
     path = sources[0]
     possible = possible_columns(path, named)
-    if possible is None:
+    if possible is None or named.text is not None or named.identity:
         return named
     if possible.are_unique:
         text, group = possible.texts[0], possible.groups[0]

@@ -36,8 +36,7 @@ def phrases_of(words: DataFrame, language: str) -> DataFrame:
     Returns
     -------
     DataFrame
-        The columns of `words`, with `phrase` in lower case, and `proper`: whether it is a name, or has the
-        name of a person.
+        The columns of `words`, with `phrase` in lower case, and `proper`: whether it has a name.
     """
     lists = word_lists(language)
     marked = words.with_columns(_negation(lists), _participles_as_adjectives(lists))
@@ -81,14 +80,13 @@ def _first_parts(words: DataFrame, columns: Sequence[str], lists: Mapping[str, f
 def _several_words(words: DataFrame, columns: Sequence[str], number: int) -> DataFrame:
     """Return the phrases of two or three words.
 
-    Those of names only, and those with the name of a person, are `proper`.
+    Those with a name are `proper`.
     """
     is_phrase = "is_pair" if number == 2 else "is_triple"
     steps = range(number)
     form = pl.concat_str([next_word("form", step) for step in steps], separator=" ")
-    is_of_names = pl.all_horizontal(next_word("kind", step).eq("name") for step in steps)
-    names_person = pl.any_horizontal(next_word("personal", step) for step in steps)
-    phrases = words.with_columns(phrase=col.negation + form, proper=is_of_names | names_person)
+    has_name = pl.any_horizontal(next_word("kind", step).eq("name") for step in steps)
+    phrases = words.with_columns(phrase=col.negation + form, proper=has_name)
     return phrases.filter(is_phrase).select(*columns, "phrase", "proper")
 
 
@@ -195,8 +193,7 @@ def _predicates(words: DataFrame, lists: Mapping[str, frozenset[str]]) -> DataFr
         place=col.start.first(),
         verb=(col.negation + col.verb).first(),
         object=col.next.str.join(" "),
-        # "Thanks Ann" has a name; "moves to London" says what somebody does.
-        proper=col.next_personal.last() | (last_is_name & ~is_link.any()),
+        proper=col.next_personal.last() | last_is_name,
         has_object=col.is_object.last(),
         # A general noun says something with its adjectives only.
         says_something=~last_is_general | col.is_adjective.any(),

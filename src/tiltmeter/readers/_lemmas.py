@@ -59,13 +59,17 @@ def _without_ending(form: str, endings: Iterable[tuple[str, str]]) -> Iterator[s
     """Yield what a form may be with the ending for men, also without the umlaut of its stem."""
     for ending, instead in endings:
         stem = form.removesuffix(ending)
-        if form.endswith(ending) and len(stem) >= _SHORTEST_STEM:
+        is_whole_word = form == ending
+        shortest_stem = _SHORTEST_STEM if len(ending) < _LONG_ENDING else _SHORTEST_STEM - 1
+        if is_whole_word or (form.endswith(ending) and len(stem) >= shortest_stem):
             yield stem + instead
             yield _UMLAUT.sub(lambda match: _VOWELS[match[0]], stem) + instead
 
 
 _SHORTEST_STEM = 3
 """Smallest number of letters before a gender ending."""
+_LONG_ENDING = 4
+"""Number of letters of an ending that leaves no doubt, after which a stem may be shorter."""
 _VOWELS = {"ä": "a", "ö": "o", "ü": "u"}
 _UMLAUT = re.compile("[äöü](?=[^äöü]*$)")
 """The last umlaut of a word."""

@@ -29,13 +29,14 @@ def languages_of(texts: Series) -> Series:
         Texts; null has no language.
     """
     words = texts.fill_null("").str.to_lowercase().str.extract_all(r"\p{L}+").list.head(_MOST_WORDS)
+    in_names = word_lists("en")["beside_names"]  # "de la Cruz" is a name in any language
     listed = DataFrame({"words": words}).with_row_index("row")
     shares = (
         listed.explode("words")
         .group_by("row", maintain_order=True)
         .agg(
             number=col.words.count(),
-            **{name: col.words.is_in(word_lists(name)["stop"]).mean() for name in NAMES},
+            **{name: col.words.is_in(word_lists(name)["stop"] - in_names).mean() for name in NAMES},
         )
     )
     by_language = shares.unpivot(index=["row", "number"], variable_name="language", value_name="share")

@@ -174,11 +174,14 @@ def _with_names(words: DataFrame, people: Collection[str], lists: Mapping[str, f
     is one if it is the name of a person, a word that the tagger does not know, or a name within another
     sentence of the text.
     """
-    is_letters = col.form.str.contains(r"^\p{L}{2}")
-    is_capital = col.word.str.contains(r"^\p{Lu}") & is_letters
+    is_letters = col.form.str.contains(r"^\p{L}.*\p{L}")
+    # Abbreviations such as "CEO" are no names.
+    is_capital = col.word.str.contains(r"^\p{Lu}.*\p{Ll}") & is_letters
     # Without a word in lower case, capital letters say nothing ("LOVES CHESS").
     has_lower_case = col.word.str.contains(r"^\p{Ll}").any().over("number")
-    is_first = (col.place == col.place.filter(is_letters).min().over("number")).fill_null(True)
+    is_first = (
+        col.place == col.place.filter(col.form.str.contains(r"^\p{L}")).min().over("number")
+    ).fill_null(True)
     begins = is_first | word_before("form").is_in(_BEFORE_SENTENCES).fill_null(False)
     is_function_word = col.form.is_in((lists["stop"] - lists["names"]) | word_lists("en")["beside_names"])
     is_candidate = is_capital & has_lower_case & ~is_function_word
@@ -194,6 +197,10 @@ def _with_names(words: DataFrame, people: Collection[str], lists: Mapping[str, f
         is_ambiguous = col.form.is_in(lists["names"])
         is_name |= is_candidate & (col.is_unknown | is_ambiguous)
     words = words.with_columns(is_name=is_name)
+    is_particle = col.form.is_in(word_lists("en")["beside_names"])
+    is_between_names = word_before("is_name") & (next_word("is_name") | next_word("is_name", 2))
+    for _ in range(2):  # "de la Cruz"
+        words = words.with_columns(is_name=col.is_name | (is_particle & is_between_names.fill_null(False)))
     beside_person = word_before("is_person") | next_word("is_person")
     personal = col.is_person | (col.is_name & beside_person.fill_null(False))
     return words.with_columns(personal=personal)
