@@ -30,7 +30,7 @@ def ask_columns(paths: Sequence[Path], name: str | None) -> tuple[str | None, st
     """
     from tiltmeter import importing
 
-    if len(paths) != 1 or not importing.is_table(paths[0]):
+    if len(paths) != 1 or not importing.may_hold_own_texts(paths[0]):
         return None, None
     named = importing.TextColumns(text=None, identity=(), name=name)
     possible = importing.possible_columns(paths[0], named)

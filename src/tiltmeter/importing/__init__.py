@@ -1,7 +1,12 @@
 """Import of responses and texts generated elsewhere into a run folder."""
 
-from tiltmeter.importing._column_roles import PossibleColumns, columns_in, possible_columns
-from tiltmeter.importing._dispatch import is_table, study_of_file
+from tiltmeter.importing._column_roles import (
+    PossibleColumns,
+    columns_in,
+    may_hold_own_texts,
+    possible_columns,
+)
+from tiltmeter.importing._dispatch import study_of_file
 from tiltmeter.importing._evaluation_logs import MARK, output_of
 from tiltmeter.importing._own_data import OwnData
 from tiltmeter.importing._own_decisions import DecisionColumns, own_decisions
@@ -29,8 +34,8 @@ __all__ = [
     "columns_in",
     "has_columns",
     "is_released",
-    "is_table",
     "language_of_texts",
+    "may_hold_own_texts",
     "output_of",
     "own_decisions",
     "own_texts",

@@ -10,8 +10,11 @@ import polars as pl
 from polars import DataFrame, String
 
 from tiltmeter.errors import InputError
+from tiltmeter.importing._batch_outputs import is_batch_output
 from tiltmeter.importing._dispatch import is_table
 from tiltmeter.importing._doubtful_rows import print_notes
+from tiltmeter.importing._evaluation_logs import is_inspect_log, is_probe_log
+from tiltmeter.importing._released_answers import is_released
 from tiltmeter.importing._response_tables import Source, TextColumns, read_rows
 
 FEWEST_WORDS: Final = 5
@@ -110,7 +113,7 @@ def columns_in(sources: Sequence[Source], named: TextColumns) -> TextColumns:
         Several columns may be those of the texts or of the groups, or none is that of the groups.
     """
     is_complete = (named.text is not None and bool(named.identity)) or bool(named.feature or named.baseline)
-    if is_complete or len(sources) != 1 or not is_table(sources[0]):
+    if is_complete or len(sources) != 1 or not may_hold_own_texts(sources[0]):
         return named
     path = sources[0]
     possible = possible_columns(path, named)
@@ -130,6 +133,13 @@ def columns_in(sources: Sequence[Source], named: TextColumns) -> TextColumns:
         f" name both, for example: {command}. Decisions: --group COLUMN --outcome COLUMN. Responses to the"
         " prompts of a study: --study STUDY"
     )
+
+
+def may_hold_own_texts(source: Source) -> bool:
+    """Return whether a source is a table, and no responses in the format of another program."""
+    if not is_table(source) or is_released(source):
+        return False
+    return not (is_batch_output(source) or is_probe_log(source) or is_inspect_log(source))
 
 
 def note_common(path: Source, columns: TextColumns) -> None:
