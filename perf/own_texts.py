@@ -120,8 +120,8 @@ def main() -> None:
             table(
                 "Own texts of ten groups",
                 rows,
-                "The peer is CountVectorizer (words and pairs) with log-odds, without tests. Processor time is"
-                " that of the whole process, with the loading of packages; times_peer compares it.",
+                "The peer is CountVectorizer (words and pairs) with log-odds, without tests. Processor time"
+                " is that of the whole process, with the loading of packages; times_peer compares it.",
             )
         ]
     )
