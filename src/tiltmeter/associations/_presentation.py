@@ -64,6 +64,8 @@ from tiltmeter.study import ReportView
 
 DESCRIPTORS_NAMED: Final = 3
 """Number of descriptors named for an association."""
+MOST_EXCLUDED: Final = 10
+"""Number of excluded concepts up to which their table is not folded."""
 _NAME: Final = ["model", *NAME_COLUMNS]
 """Columns that name an association of a part."""
 _STEM: Final = 5
@@ -646,8 +648,8 @@ _EXCLUDED: Final = {
 """Title and reason for each kind of excluded concepts; the kind is the value of -P keep."""
 
 
-def _excluded(associations: DataFrame, kind: str) -> Table:
-    """Return one row per model, group and excluded concept.
+def _excluded(associations: DataFrame, kind: str) -> Table | Details:
+    """Return one row per model, group and excluded concept; a long table is folded.
 
     The row is the association over all locations if there is one, else the strongest.
     """
@@ -660,7 +662,10 @@ def _excluded(associations: DataFrame, kind: str) -> Table:
         f"These {rows.height:,} concepts {reason}; they are not counted as associations. "
         f"To include them: -P keep={kind}."
     )
-    return Table(title, columns, lead=len(names), note=note)
+    table = Table(title, columns, lead=len(names), note=note)
+    if rows.height <= MOST_EXCLUDED:
+        return table
+    return Details(f"{title}: {rows.height:,} concepts", [table])
 
 
 def _missing(findings: DataFrame, lists: DataFrame) -> list[Block]:
