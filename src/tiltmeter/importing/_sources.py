@@ -11,6 +11,7 @@ from polars import DataFrame
 
 from tiltmeter._files.paths import is_file
 from tiltmeter.errors import InputError
+from tiltmeter.importing._dispatch import READ_SUFFIXES
 from tiltmeter.importing._response_tables import Source, TableInMemory, TextColumns
 from tiltmeter.runs._opened_run import Run, load
 from tiltmeter.runs._places import runs_root
@@ -29,7 +30,7 @@ def run_of(data: Any, *, of_study: bool) -> Run | None:
     Raises
     ------
     InputError
-        Several runs are named, or a name is that of no run.
+        Several runs are named, or a name is that of no file and no run.
     """
     if isinstance(data, Run):
         return data
@@ -44,7 +45,16 @@ def run_of(data: Any, *, of_study: bool) -> Run | None:
         return None
     if of_study and not is_file(Path(name) / "run.json"):
         return None
+    if _names_missing_table(name):
+        raise InputError(f"there is no file {name}")
     return load(name)
+
+
+def _names_missing_table(name: str | Path) -> bool:
+    """Return whether a name ends as that of a table on this machine, and no run has it."""
+    is_url = "://" in str(name)
+    ends_as_table = Path(name).suffix.lower() in READ_SUFFIXES
+    return ends_as_table and not is_url and not _names_run(name)
 
 
 def _names_run(entry: Any) -> bool:
