@@ -608,10 +608,8 @@ def analyse(
             model = _own_name(sources[0]) if model == OWN else model
         elif importing.has_columns(columns):
             asked = _study_of_texts(study, columns, limit)
-            if asked == "associations" and judge is None and "language" not in chosen_settings["params"]:
-                language = importing.language_of_texts(sources, columns)
-                if language not in (None, "en"):
-                    chosen_settings["params"]["language"] = language
+            if asked == "associations" and judge is None:
+                _read_language(chosen_settings["params"], sources, columns)
             resolved = runs.resolve(asked, settings=chosen_settings, only=parts)
             own = importing.own_texts(sources, resolved, columns)
         else:
@@ -632,6 +630,17 @@ def analyse(
         )
     runs.warn_of(finished, stacklevel=2)
     return finished
+
+
+def _read_language(params: dict[str, Any], sources: Sequence[Source], columns: TextColumns) -> None:
+    """Set the parameter `language` to that of the texts, unless the user set it."""
+    from tiltmeter import importing
+
+    if "language" in params:
+        return
+    language = importing.language_of_texts(sources, columns)
+    if language not in (None, "en"):
+        params["language"] = language
 
 
 def _resolved_run(

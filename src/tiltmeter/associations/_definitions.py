@@ -110,9 +110,7 @@ class AssociationOptions(BaseModel, frozen=True):
     language: str = "en"
     against: Literal["rest", "each"] = "rest"
     reference: str | None = None
-    keep: Annotated[
-        tuple[Literal["definitional", "echo", "names", "agreement"], ...], BeforeValidator(_values)
-    ] = ()
+    keep: Annotated[tuple[Kept, ...], BeforeValidator(_values)] = ()
     """Concepts that are excluded by default: those that belong to a group by definition, words of the prompt,
     names of people and places, and forms that agree with the gender of a person."""
     themes: str | None = None

@@ -149,14 +149,13 @@ def exclusive_by_terms(
     """
     stated = load_terms(terms)
     words = with_further_terms(stated) if strict else stated
-    origins = {name for forms in nations().values() for names in forms.values() for name in names}
-    origins = {*origins, *(f"{name}s" for name in origins)} - stated.owners().keys()
     pieces = pieces_of(identities, words)
-    compared = {piece.entry for pieces_of_label in pieces.values() for piece in pieces_of_label}
+    compared = _entries_of(pieces)
     words = _with_names_of_unknown(words, pieces)
     # Terms of identities not compared here count as well: a concept with a Muslim and a Hindu term belongs to
     # neither.
     categories = {category for category, _ in compared}
+    origins = _origins() - stated.owners().keys()
     named_persons = _named_persons(concepts, words, compared) if strict else {}
     rows = []
     for concept, terms_of_concept in zip(
@@ -167,9 +166,8 @@ def exclusive_by_terms(
         name = _entry_of(text, words)  # the bare name of an identity, not the colour of a coat
         reason = None
         by = "terms"
-        named = None if owner is not None else named_persons.get(text)
-        if named is not None:
-            owner = _common_owner({named}, pieces)
+        if owner is None and text in named_persons:
+            owner = _common_owner({named_persons[text]}, pieces)
             reason = "it names a person of the group" if owner else None
         elif owner is not None:
             reason = f"it contains the term “{terms_of_concept[0][0]}”"
@@ -179,6 +177,27 @@ def exclusive_by_terms(
             reason, by = ("it is the name of the group", ORIGIN) if owner else (None, by)
         rows.append((concept, owner, by, reason, "ok"))
     return DataFrame(rows, schema=dict(EXCLUSIVE), orient="row")
+
+
+def _origins() -> set[str]:
+    """Return the names and adjectives of all nations, also as plurals."""
+    names = {
+        name
+        for people_by_nation in nations().values()
+        for forms in people_by_nation.values()
+        for name in forms
+    }
+    return names | {f"{name}s" for name in names}
+
+
+def _entries_of(pieces: Mapping[str, Sequence[Piece]]) -> set[Entry]:
+    """Return the identities that the labels of a study name."""
+    return {piece.entry for pieces_of_label in pieces.values() for piece in pieces_of_label}
+
+
+def _names_of_compared(terms: Terms, compared: Collection[Entry]) -> dict[str, Entry]:
+    """Return the identity of each name of an identity that is compared."""
+    return {name: entry for name, entry in terms.called.items() if entry in compared}
 
 
 def _with_names_of_unknown(terms: Terms, pieces: Mapping[str, Sequence[Piece]]) -> Terms:
@@ -250,7 +269,7 @@ def _named_persons(concepts: Sequence[str], terms: Terms, compared: Collection[E
 
     The name alone may be an ordinary word ("black hair").
     """
-    entry_of_name = {name: entry for name, entry in terms.called.items() if entry in compared}
+    entry_of_name = _names_of_compared(terms, compared)
     of_gender = [form for members in terms.identities.get("gender", {}).values() for form in members.terms]
     persons = {form for forms in of_gender for form in plain_words_of(forms).replace(",", " ").split()}
     pattern = rf"({any_of(entry_of_name)}) {any_of(persons | _OF_GROUP)}"
@@ -298,8 +317,7 @@ def parts_of_terms(mentions: DataFrame, identities: Sequence[str], terms: str | 
         A YAML file in the format of `terms.yaml`.
     """
     words = with_further_terms(load_terms(terms))
-    pieces = pieces_of(identities, words)
-    categories = {piece.entry[0] for pieces_of_label in pieces.values() for piece in pieces_of_label}
+    categories = {category for category, _ in _entries_of(pieces_of(identities, words))}
     of_categories = {name: words.identities[name] for name in sorted(categories) if name in words.identities}
     forms = words.replaced(identities=of_categories).owners()
     phrases = mentions.select(col.phrase.unique(maintain_order=True)).filter(col.phrase.str.contains(" "))
@@ -342,8 +360,7 @@ def names_of_groups(mentions: DataFrame, identities: Sequence[str], terms: str |
     """
     words = with_further_terms(load_terms(terms))
     pieces = pieces_of(identities, words)
-    compared = {piece.entry for pieces_of_label in pieces.values() for piece in pieces_of_label}
-    entry_of_name = {name: entry for name, entry in words.called.items() if entry in compared}
+    entry_of_name = _names_of_compared(words, _entries_of(pieces))
     concepts = _mostly_names(mentions).to_frame("concept")
     named = concepts.with_columns(name=plain_words(col.concept).str.extract(f"({any_of(entry_of_name)})"))
     rows = []

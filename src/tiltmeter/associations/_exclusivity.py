@@ -24,6 +24,20 @@ from tiltmeter.associations._exclusive_terms import (
 )
 from tiltmeter.schema import beside
 
+ECHO: Final = "prompt"
+"""Source of the decision that a concept is an echo of the prompt, and so an association of no identity."""
+PROPER: Final = "names"
+"""Source of the decision that a concept is a name of a person or place, and so one of no identity."""
+AGREEMENT: Final = "agreement"
+"""Source of the decision that forms of a word may differ only by the grammatical gender of a person."""
+OF_NO_IDENTITY: Final = (ECHO, PROPER, AGREEMENT)
+"""Sources of decisions that exclude a concept that belongs to no identity."""
+_KINDS: Final = {ECHO: "echo", PROPER: "names", AGREEMENT: "agreement"}
+_LONGEST_ENDING: Final = 3
+"""Largest number of letters of an ending that agrees with a person."""
+_SHORTEST_BEGINNING: Final = 4
+"""Smallest number of letters before it."""
+
 
 def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationDefinition) -> Series:
     """Return whether each row is excluded because its concept belongs to an identity.
@@ -55,25 +69,19 @@ def drop_exclusive(associations: DataFrame, exclusive: DataFrame, rules: Associa
     return associations.with_columns(reported=col.reported & ~is_exclusive(associations, exclusive, rules))
 
 
-ECHO: Final = "prompt"
-"""Source of the decision that a concept is an echo of the prompt, and so an association of no identity."""
-PROPER: Final = "names"
-"""Source of the decision that a concept is a name of a person or place, and so one of no identity."""
-AGREEMENT: Final = "agreement"
-"""Source of the decision that forms of a word may differ only by the grammatical gender of a person."""
-OF_NO_IDENTITY: Final = (ECHO, PROPER, AGREEMENT)
-"""Sources of decisions that exclude a concept that belongs to no identity."""
-_KINDS: Final = {ECHO: "echo", PROPER: "names", AGREEMENT: "agreement"}
-
-
 def kind_of() -> Expr:
     """Return the kind of each excluded concept: "definitional", "echo", "names" or "agreement"."""
     return col.by.replace_strict(_KINDS, default="definitional")
 
 
+def is_undecided() -> Expr:
+    """Return whether a concept belongs to no identity so far, and is not excluded for another reason."""
+    return col.identity.is_null() & ~col.by.is_in(OF_NO_IDENTITY)
+
+
 def marked(exclusive: DataFrame, concepts: Series, by: str, reason: str) -> DataFrame:
     """Mark those of the concepts that belong to no identity as excluded for a reason."""
-    is_marked = col.identity.is_null() & ~col.by.is_in(OF_NO_IDENTITY) & col.concept.is_in(concepts.implode())
+    is_marked = is_undecided() & col.concept.is_in(concepts.implode())
     return exclusive.with_columns(
         by=when(is_marked).then(lit(by)).otherwise("by"),
         reason=when(is_marked).then(lit(reason)).otherwise("reason"),
@@ -89,32 +97,47 @@ def with_parts_of_terms(
     exclusive: DataFrame, mentions: DataFrame, identities: Sequence[str], terms: str | None
 ) -> DataFrame:
     """Exclude concepts that are mostly a part of a definitional phrase, see `parts_of_terms`."""
-    parts = parts_of_terms(mentions, identities, terms).rename({"identity": "owner"})
-    rows = beside(exclusive, parts, "concept")
-    is_part = col.identity.is_null() & ~col.by.is_in(OF_NO_IDENTITY) & col.owner.is_not_null()
-    reason = pl.format("it is mostly a part of “{}”", "whole")
-    rows = rows.with_columns(
-        identity=when(is_part).then("owner").otherwise("identity"),
-        reason=when(is_part).then(reason).otherwise("reason"),
+    parts = parts_of_terms(mentions, identities, terms)
+    decided = parts.select(
+        "concept",
+        owner="identity",
+        source=lit("terms"),
+        why=pl.format("it is mostly a part of “{}”", "whole"),
     )
-    return rows.select(exclusive.columns)
+    return _decided(exclusive, decided)
 
 
 def with_names(
     exclusive: DataFrame, mentions: DataFrame, identities: Sequence[str], terms: str | None
 ) -> DataFrame:
     """Exclude concepts that mostly have the name of a group, a person or a place with a capital letter."""
-    of_groups = names_of_groups(mentions, identities, terms).rename({"identity": "owner"})
-    rows = beside(exclusive, of_groups, "concept")
-    is_of_group = col.identity.is_null() & ~col.by.is_in(OF_NO_IDENTITY) & col.owner.is_not_null()
-    rows = rows.with_columns(
-        identity=when(is_of_group).then("owner").otherwise("identity"),
-        by=when(is_of_group).then(lit(ORIGIN)).otherwise("by"),
-        reason=when(is_of_group).then(lit("it has the name of the group")).otherwise("reason"),
-    )
-    exclusive = rows.select(exclusive.columns)
+    of_groups = names_of_groups(mentions, identities, terms)
+    why = lit("it has the name of the group")
+    decided = of_groups.select("concept", owner="identity", source=lit(ORIGIN), why=why)
+    exclusive = _decided(exclusive, decided)
     reason = "it is a name, with a capital letter within sentences"
     return marked(exclusive, names_in(mentions, terms), PROPER, reason)
+
+
+def _decided(exclusive: DataFrame, decided: DataFrame) -> DataFrame:
+    """Decide concepts that are not decided yet.
+
+    Parameters
+    ----------
+    exclusive
+        EXCLUSIVE.
+    decided
+        `concept` (unique), the identity that it belongs to (`owner`), the `source` of the decision, and the
+        reason (`why`).
+    """
+    rows = beside(exclusive, decided, "concept")
+    is_decided = is_undecided() & col.owner.is_not_null()
+    rows = rows.with_columns(
+        identity=when(is_decided).then("owner").otherwise("identity"),
+        by=when(is_decided).then("source").otherwise("by"),
+        reason=when(is_decided).then("why").otherwise("reason"),
+    )
+    return rows.select(exclusive.columns)
 
 
 def with_agreement(exclusive: DataFrame, tests: DataFrame, language: str) -> DataFrame:
@@ -146,9 +169,3 @@ def _beginning(word: Expr) -> Expr:
     """Return a word without the letters that may be an ending."""
     length = word.str.len_chars().cast(pl.Int64)
     return word.str.head(pl.max_horizontal(length - _LONGEST_ENDING, pl.lit(_SHORTEST_BEGINNING)))
-
-
-_LONGEST_ENDING: Final = 3
-"""Largest number of letters of an ending that agrees with a person."""
-_SHORTEST_BEGINNING: Final = 4
-"""Smallest number of letters before it."""

@@ -390,7 +390,7 @@ class Stories(Part):
             exclusive = exclusivity.with_names(exclusive, with_concepts, identities, options.terms)
             exclusive = exclusivity.with_agreement(exclusive, tests, options.language)
 
-        is_undecided = col.identity.is_null() & ~col.by.is_in(exclusivity.OF_NO_IDENTITY)
+        is_undecided = exclusivity.is_undecided()
         reported = tests.filter("reported")["concept"].implode()
         exclusive = exclusive.filter(~is_undecided | col.concept.is_in(reported))
         if not options.judged or tools.judge is None:

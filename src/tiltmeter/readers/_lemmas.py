@@ -13,6 +13,13 @@ from tiltmeter.readers._words_in_sentences import word_lists
 
 _DERIVED = (("ly", ""), ("ily", "y"), ("ness", ""), ("iness", "y"), ("nce", "nt"), ("ncy", "nt"))
 """Endings of adverbs and nouns that are derived from adjectives, and what the adjectives have instead."""
+_SHORTEST_STEM = 3
+"""Smallest number of letters before a gender ending."""
+_LONG_ENDING = 4
+"""Number of letters of an ending that leaves no doubt, after which a stem may be shorter."""
+_VOWELS = {"ä": "a", "ö": "o", "ü": "u"}
+_UMLAUT = re.compile("[äöü](?=[^äöü]*$)")
+"""The last umlaut of a word."""
 
 
 def lemmas_of(forms: Series, language: str) -> Series:
@@ -64,15 +71,6 @@ def _without_ending(form: str, endings: Iterable[tuple[str, str]]) -> Iterator[s
         if is_whole_word or (form.endswith(ending) and len(stem) >= shortest_stem):
             yield stem + instead
             yield _UMLAUT.sub(lambda match: _VOWELS[match[0]], stem) + instead
-
-
-_SHORTEST_STEM = 3
-"""Smallest number of letters before a gender ending."""
-_LONG_ENDING = 4
-"""Number of letters of an ending that leaves no doubt, after which a stem may be shorter."""
-_VOWELS = {"ä": "a", "ö": "o", "ü": "u"}
-_UMLAUT = re.compile("[äöü](?=[^äöü]*$)")
-"""The last umlaut of a word."""
 
 
 def roots_of(forms: Series, language: str) -> Series:

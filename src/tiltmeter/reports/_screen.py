@@ -101,13 +101,15 @@ def _print_first_rows(block: Table | Chart) -> None:
     """
     table, height = table_of(block), _height(block)
     panels = {row.panel for row in block.rows} if isinstance(block, Intervals) else set()
-    places, note = list(range(height)), ""
-    if height > MOST_ROWS and len(panels) == 1:
+    is_ranking = len(panels) == 1
+    most_rows = MOST_PAIRS if isinstance(block, Pairs) else MOST_ROWS
+    places = list(range(height))
+    note = ""
+    if height > most_rows and is_ranking:
         places = [*places[: MOST_ROWS - LAST_ROWS], *places[height - LAST_ROWS :]]
         between = f"the first {MOST_ROWS - LAST_ROWS} and the last {LAST_ROWS}"
         note = f"{height - MOST_ROWS} more lie between {between}."
-    most_rows = MOST_PAIRS if isinstance(block, Pairs) else MOST_ROWS
-    if height > most_rows and len(panels) != 1:
+    elif height > most_rows:
         places = places[:most_rows]
         note = f"{height - most_rows} more follow."
     columns = [_rows_of(column, places) for column in table.columns]
