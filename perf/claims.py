@@ -24,7 +24,7 @@ import polars as pl
 import scipy
 
 from tiltmeter.associations._definitions import DEFAULT
-from tiltmeter.associations._significance.comparisons import blocks_of, chosen_tests, comparisons_of
+from tiltmeter.associations._significance.comparisons import blocks_of, chosen_contrasts, comparisons_of
 from tiltmeter.associations._significance.counts import LEVEL, Method, results_of
 from tiltmeter.associations._significance.incidence import context_names, incidence_of
 from tiltmeter.associations._significance.robust import ClusterTest, speaks_of_names
@@ -141,7 +141,7 @@ def find_reported(lists: pl.DataFrame, mentions: pl.DataFrame) -> tuple[int, pl.
             )
         )
         rows, _ = np.nonzero(table.reported)
-        interval = test.difference(*chosen_tests(table.block, compared, table.reported), level)
+        interval = test.difference(chosen_contrasts(table.block, compared, table.reported), level)
         parts.append(
             pl.DataFrame(
                 {

@@ -15,6 +15,7 @@ from tiltmeter.associations._significance.comparisons import (
     EVERYONE,
     Comparisons,
     blocks_of,
+    contrasts_of,
     ranking_of,
 )
 from tiltmeter.associations._significance.incidence import Incidence, incidence_of
@@ -129,7 +130,8 @@ def test_the_variance_over_stories_equals_that_of_summed_scores(
     opponent = EVERYONE if against_identity is None else identities.index(against_identity)
     sides = Comparisons(first, np.full(len(first), opponent))
     stories = clusters_of(incidence, incidence.story)
-    difference = robust_difference(incidence, block, sides, None, stories)
+    contrasts = contrasts_of(block, np.arange(len(first)), sides)
+    difference = robust_difference(incidence, contrasts, None, stories)
     for place, number in enumerate(block.concept):
         concept = incidence.cells.concepts[int(number)]
         expected = by_hand(incidence, lists, mentions, concept, "a", against_identity)
@@ -146,7 +148,8 @@ def test_first_names_add_variance_unless_identities_share_them() -> None:
         sides = Comparisons(first, np.full(len(first), EVERYONE))
         stories = clusters_of(incidence, incidence.story)
         names = clusters_of(incidence, incidence.name)
-        difference = robust_difference(incidence, block, sides, names, stories)
+        contrasts = contrasts_of(block, np.arange(len(first)), sides)
+        difference = robust_difference(incidence, contrasts, names, stories)
         # Shared names cancel in the difference. Names that differ between identities add variance.
         assert (difference.inflation.mean() > 2.0) == (not crossed)
         assert difference.freedom.max() <= (24 if crossed else 48) + 1e-9

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tiltmeter._arrays import Booleans, Index
-from tiltmeter.associations._definitions import DEFAULT
-from tiltmeter.associations._significance import shuffled_counts
+from tiltmeter.associations._definitions import DEFAULT, PAPER
+from tiltmeter.associations._significance import find_associations, shuffled_counts, shuffling
 from tiltmeter.associations._significance.comparisons import blocks_of, comparisons_of
 from tiltmeter.associations._significance.counts import LEVEL, CountTest, Method, results_of
 from tiltmeter.associations._significance.incidence import cells_of, incidence_of
@@ -47,11 +47,11 @@ def lists_and_mentions(
 
 
 def shuffles_of(rng: np.random.Generator, identity: Index, context: Index, number: int) -> Index:
-    """Assignments of identities to lists, permuted within contexts, shape (lists, number)."""
-    labels = np.repeat(identity[:, None], number, axis=1)
+    """Assignments of identities to lists, permuted within contexts, shape (number, lists)."""
+    labels = np.repeat(identity[None], number, axis=0)
     for place in np.unique(context):
         rows = np.flatnonzero(context == place)
-        labels[rows] = rng.permuted(labels[rows], axis=0)
+        labels[:, rows] = rng.permuted(labels[:, rows], axis=1)
     return labels
 
 
@@ -82,11 +82,11 @@ def test_screening_selects_the_shuffles_in_which_the_tests_select_a_concept(
     concept = incidence.pair_test // len(incidence.cells.contexts)
     for place in range(5):
         has_concept = np.isin(np.arange(lists), incidence.pair_list[concept == place])
-        labels[:, place] = associated(incidence.identity, incidence.context, has_concept)
+        labels[place] = associated(incidence.identity, incidence.context, has_concept)
 
     screening = Screening(incidence, list(blocks_of(incidence.cells, DEFAULT, MINIMUM)), MINIMUM)
     expected = []
-    for shuffled in labels.T:
+    for shuffled in labels:
         cells = cells_of(replace(incidence, identity=shuffled), shuffled)
         results, _ = results_of(list(blocks_of(cells, DEFAULT, MINIMUM)), method)
         expected.append(any((result.q < LEVEL).any() for result in results))
@@ -99,7 +99,7 @@ def test_counts_are_those_without_screening(contexts: int, monkeypatch: pytest.M
     lists, mentions = lists_and_mentions(np.random.default_rng(4), 3, contexts, 600)
     screened = shuffled_counts(lists, mentions, runs=150)
     assert 0 < (screened > 0).sum() < 40
-    monkeypatch.setattr(Screening, "selects", lambda _, labels: np.ones(labels.shape[1], dtype=bool))
+    monkeypatch.setattr(shuffling, "can_screen", lambda *_: False)
     assert shuffled_counts(lists, mentions, runs=150).tolist() == screened.tolist()
 
 
@@ -107,3 +107,19 @@ def test_a_study_without_a_frequent_concept_is_screened() -> None:
     lists, mentions = lists_and_mentions(np.random.default_rng(4), 2, 1, 30)
     assert shuffled_counts(lists, mentions.head(3), runs=5).tolist() == [0] * 5
     assert shuffled_counts(lists, mentions.clear(), runs=5).tolist() == [0] * 5
+
+
+def test_shuffles_count_rare_concepts_if_a_published_definition_tests_them() -> None:
+    """200 concepts are in 4 of 80 lists each: fewer than the minimum of the default definition."""
+    rng = np.random.default_rng(8)
+    lists, _ = lists_and_mentions(rng, 4, 1, 80)
+    number = np.concatenate([rng.choice(80, size=4, replace=False) for _ in range(200)])
+    mentions = pl.DataFrame({"attempt": number, "character": 0, "concept": np.repeat(np.arange(200), 4)})
+    mentions = mentions.with_columns(
+        attempt=pl.format("text {}", "attempt"), concept=pl.format("concept {}", "concept")
+    )
+    reported = find_associations(lists, mentions, rules=PAPER)["reported"].sum()
+    shuffled = shuffled_counts(lists, mentions, rules=PAPER, runs=50)
+    assert reported > 0
+    assert shuffled.min() <= reported <= shuffled.max()  # no association was planted
+    assert shuffled_counts(lists, mentions, runs=50).sum() == 0

@@ -53,12 +53,17 @@ def described(findings: DataFrame, view: ReportView) -> DataFrame:
     strongest first.
     """
     associations = table_of(view, "associations", {**OWNER_COLUMNS, **FOUND})
-    associations = associations.with_columns(
-        group="identity", concept="label", group_2="against", facing=facing()
+    compared = (*OWNER_COLUMNS, "identity", "against")
+    facing_of = associations.select(compared).unique().with_columns(facing=facing())
+    associations = associations.drop("low", "high", "p", "q", "concept").rename(
+        {"level": "stored_level", "label": "concept"}
     )
-    associations = associations.drop("low", "high", "p", "q").rename({"level": "stored_level"})
     name = (*OWNER_COLUMNS, *NAME_COLUMNS, "group_2")
-    rows = beside(findings, associations.unique(name), *name)
+    names = findings.select(name).rename({"group": "identity", "group_2": "against"})
+    found = associations.join(names, on=names.columns, how="semi", nulls_equal=True, maintain_order="left")
+    found = beside(found.unique(names.columns), facing_of, *compared)
+    found = found.with_columns(group="identity", group_2="against")
+    rows = beside(findings, found, *name)
     rows = beside(rows, _variants(rows), *name)
     # The findings of runs before version 4 have the level before the adjustment for selection, and their
     # table has none.

@@ -73,12 +73,46 @@ class Ranking(NamedTuple):
 
 
 class SideCounts(NamedTuple):
-    """Counts of both sides of a comparison in each test and stratum, shape (T, S) each."""
+    """Counts of both sides of R contrasts in each stratum, shape (R, S) each."""
 
     with_concept: Floats  # lists of the identity with the concept
     lists: Floats  # all lists of the identity
     others_with_concept: Floats  # the same for what the identity is compared with
     others_lists: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contrasts:
+    """R contrasts: each is a test with one of its comparisons.
+
+    The last dimension of the counts are the two sides: the identity, and what it is compared with.
+    """
+
+    context: Index  # (R,) as in CountBlock
+    concept: Index  # (R,)
+    sides: Comparisons  # (R,)
+    with_concept: Floats  # (R, S, 2)
+    lists: Floats  # (R, S, 2)
+
+    @property
+    def counts(self) -> SideCounts:
+        """The counts of both sides."""
+        return SideCounts(
+            with_concept=self.with_concept[..., 0],
+            lists=self.lists[..., 0],
+            others_with_concept=self.with_concept[..., 1],
+            others_lists=self.lists[..., 1],
+        )
+
+    def select(self, rows: Index) -> Contrasts:
+        """Return copies of the contrasts with these indices."""
+        return Contrasts(
+            context=self.context[rows],
+            concept=self.concept[rows],
+            sides=self.sides.select(rows),
+            with_concept=self.with_concept[rows],
+            lists=self.lists[rows],
+        )
 
 
 def comparisons_of(identities: Series, against: str = "rest", reference: str | None = None) -> Comparisons:
@@ -135,21 +169,27 @@ def block_of(cells: Cells, concept: Index, context: Index) -> CountBlock:
     )
 
 
-def blocks_of(cells: Cells, rules: AssociationDefinition, minimum: int = 0) -> Iterator[CountBlock]:
+def blocks_of(
+    cells: Cells, rules: AssociationDefinition, minimum: int = 1, below: float = np.inf
+) -> Iterator[CountBlock]:
     """Yield the tests within contexts, then those over all contexts.
 
     Only the default definition tests over all contexts, and only if there are at least two. Lists without a
-    context have tests of their own only if no list has a context. Concepts in fewer than `minimum` lists are
-    skipped.
+    context have tests of their own only if no list has a context.
+
+    Parameters
+    ----------
+    minimum, below
+        Concepts in fewer than `minimum` lists of a test, or in `below` lists or more, are skipped.
     """
     contexts, identities = cells.lists.shape
     support = cells.with_concept.sum(axis=2)
-    least = max(minimum, 1)
     has_lists_without_context = contexts > 1 and cells.contexts[contexts - 1] is None
     within = np.arange(contexts) < contexts - has_lists_without_context
-    families = [np.nonzero(within & (support >= least))]
+    families = [np.nonzero(within & (support >= minimum) & (support < below))]
     if not rules.published and contexts > 1:
-        concepts = np.flatnonzero(support.sum(axis=1) >= least)
+        total = support.sum(axis=1)
+        concepts = np.flatnonzero((total >= minimum) & (total < below))
         families.append((concepts, np.full_like(concepts, -1)))
     size = COUNTS_IN_BLOCK // (identities * contexts)
     for concept, context in families:
@@ -171,24 +211,20 @@ def ranking_of(block: CountBlock) -> Ranking:
     return Ranking(first=order[:, 0], second=order[:, 1])
 
 
-def chosen_tests(
-    block: CountBlock, compared: Comparisons, chosen: Booleans
-) -> tuple[CountBlock, Comparisons]:
-    """Return the test and the comparison of each `chosen` one of a block, shape (T, P)."""
-    rows, columns = np.nonzero(chosen)
-    return block.select(rows), compared.select(columns)
+def chosen_contrasts(block: CountBlock, compared: Comparisons, chosen: Booleans) -> Contrasts:
+    """Return the `chosen` contrasts of the tests of a block with the comparisons, shape (T, P)."""
+    tests, comparisons = np.nonzero(chosen)
+    return contrasts_of(block, tests, compared.select(comparisons))
 
 
-def side_counts(block: CountBlock, sides: Comparisons) -> SideCounts:
-    """Return the counts of both sides of the comparison of each test, (T,)."""
-    tests = np.arange(len(block.concept))
-    with_concept = counts_of_sides(block.with_concept, tests, *sides)
-    lists = counts_of_sides(block.lists, tests, *sides)
-    return SideCounts(
-        with_concept=with_concept[..., 0],
-        lists=lists[..., 0],
-        others_with_concept=with_concept[..., 1],
-        others_lists=lists[..., 1],
+def contrasts_of(block: CountBlock, tests: Index, sides: Comparisons) -> Contrasts:
+    """Return R contrasts: the tests of a block with these indices, each with its comparison."""
+    return Contrasts(
+        context=block.context[tests],
+        concept=block.concept[tests],
+        sides=sides,
+        with_concept=counts_of_sides(block.with_concept, tests, *sides),
+        lists=counts_of_sides(block.lists, tests, *sides),
     )
 
 
@@ -213,5 +249,6 @@ def counts_of_sides(
     of_others = counts[rows, against]
     everyone = np.atleast_1d(against)[:, None] == EVERYONE
     if everyone.any():
-        of_others = np.where(everyone, counts[rows].sum(axis=1) - of_identity, of_others)
+        totals = counts.sum(axis=1)
+        of_others = np.where(everyone, totals[rows] - of_identity, of_others)
     return np.stack([of_identity, of_others], axis=2)

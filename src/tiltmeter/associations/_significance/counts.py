@@ -1,7 +1,7 @@
 """Tests of counts of lists by concept and identity, their verdicts, and the rows that describe them.
 
-The dimensions are T tests (a concept in a context), P comparisons, K identities and S strata; see
-`comparisons`.
+The dimensions are T tests (a concept in a context), P comparisons, R contrasts (a test with a comparison), K
+identities and S strata; see `comparisons`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from tiltmeter.associations._definitions import AssociationDefinition
 from tiltmeter.associations._significance.comparisons import (
     EVERYONE,
     Comparisons,
+    Contrasts,
     CountBlock,
-    chosen_tests,
+    chosen_contrasts,
+    contrasts_of,
     ranking_of,
-    side_counts,
 )
 from tiltmeter.associations._significance.incidence import Cells, context_names
 from tiltmeter.stats import (
@@ -61,7 +62,7 @@ class Verdicts(NamedTuple):
 class RateDifference(NamedTuple):
     """Differences between the rates of an identity and of others.
 
-    Arrays of shape (T,), named as in ASSOCIATIONS.
+    Arrays of shape (R,), named as in ASSOCIATIONS.
     """
 
     effect: Floats
@@ -74,25 +75,17 @@ class RateDifference(NamedTuple):
 class CountTest:
     """Tests and intervals of differences of rates for independent lists."""
 
-    def p(self, block: CountBlock, sides: Comparisons) -> Floats:
-        """Return one-sided p-values (T,) of the rate of the identity being greater than that of the others.
-
-        Parameters
-        ----------
-        block
-            T tests.
-        sides
-            The comparison of each test, (T,).
-        """
-        counts = side_counts(block, sides)
-        if block.with_concept.shape[2] == 1:
+    def p(self, contrasts: Contrasts) -> Floats:
+        """Return one-sided p-values (R,) of the identity having a higher rate than the others."""
+        counts = contrasts.counts
+        if counts.lists.shape[1] == 1:
             return greater(*(count[:, 0] for count in counts))
         return stratified_greater(*counts)
 
-    def difference(self, block: CountBlock, sides: Comparisons, level: float) -> RateDifference:
-        """Return the difference (T,) between the rates of both sides, with its interval."""
-        difference = stratified_rate_difference(*side_counts(block, sides), level)
-        return RateDifference(*difference, name_spread=np.full(len(block.concept), np.nan))
+    def difference(self, contrasts: Contrasts, level: float) -> RateDifference:
+        """Return the difference (R,) between the rates of both sides, with its interval."""
+        difference = stratified_rate_difference(*contrasts.counts, level)
+        return RateDifference(*difference, name_spread=np.full(len(contrasts.concept), np.nan))
 
 
 def verdicts_of(
@@ -129,13 +122,13 @@ def verdicts_of(
     tested &= (block.with_concept.sum(axis=(1, 2)) >= minimum)[:, None]
 
     if possible is None:
-        counts = side_counts(*chosen_tests(block, compared, tested))
+        counts = chosen_contrasts(block, compared, tested).counts
         credited = tested.copy()
         credited[tested] = stratified_rate_difference(*counts).estimate > _EXACT
     else:  # a small one-sided p-value belongs to a higher rate
         credited = tested & possible
     p = np.where(tested, 1.0, np.nan)
-    p[credited] = test.p(*chosen_tests(block, compared, credited))
+    p[credited] = test.p(chosen_contrasts(block, compared, credited))
     return Verdicts(p, score=None, credited=credited)
 
 
@@ -167,6 +160,14 @@ class Results(NamedTuple):
     reported: Booleans  # (T, P)
 
 
+def untested(block: CountBlock, method: Method) -> Results:
+    """Return the results of concepts in too few lists to be tested."""
+    shape = (len(block.concept), len(method.compared.identity))
+    unknown = np.full(shape, np.nan)
+    none = np.zeros(shape, dtype=bool)
+    return Results(block, Verdicts(p=unknown, score=None, credited=none), q=unknown, reported=none)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
     """How a study tests its associations."""
@@ -180,6 +181,11 @@ class Method:
     """The P comparisons."""
     level: float = 0.95
     """Confidence level of a single interval."""
+
+    @property
+    def least_support(self) -> int:
+        """Number of lists with a concept from which it is tested; the published definitions test all."""
+        return 1 if self.rules.published else max(self.minimum, 1)
 
 
 def results_of(
@@ -275,8 +281,8 @@ def _reported_count(results: Sequence[Results]) -> int:
 def _above_null(results: Results, method: Method, level: float) -> Results:
     """Keep only the reported associations that have an interval above 0."""
     reported = results.reported.copy()
-    tests, sides = chosen_tests(results.block, method.compared, reported)
-    reported[reported] = method.test.difference(tests, sides, level).low > 0
+    contrasts = chosen_contrasts(results.block, method.compared, reported)
+    reported[reported] = method.test.difference(contrasts, level).low > 0
     return results._replace(reported=reported)
 
 
@@ -296,12 +302,12 @@ def describe(
         Confidence level of the intervals.
     """
     test_number, comparison = rows
-    tests = results.block.select(test_number)
     sides = method.compared.select(comparison)
-    counts = side_counts(tests, sides)
-    effect = method.test.difference(tests, sides, level)
-    odds = _log_odds_of(cells, tests)
-    of_identity = (np.arange(len(test_number)), sides.identity)
+    contrasts = contrasts_of(results.block, test_number, sides)
+    counts = contrasts.counts
+    effect = method.test.difference(contrasts, level)
+    odds = _log_odds_of(cells, results.block)
+    of_identity = (test_number, sides.identity)
     score = results.verdicts.score
     measured = DataFrame(
         {
@@ -310,7 +316,7 @@ def describe(
             "others_count": counts.others_with_concept.sum(axis=1),
             "others_lists": counts.others_lists.sum(axis=1),
             **effect._asdict(),
-            "mentions": tests.mentions[of_identity],
+            "mentions": results.block.mentions[of_identity],
             "level": np.full(len(test_number), level),
             "log_odds": odds.estimate[of_identity],
             "z": odds.z[of_identity],
@@ -324,13 +330,13 @@ def describe(
             "reported": results.reported[rows],
         }
     )
-    runner_up = _runner_up(cells, tests, sides, method, effect, level)
+    runner_up = _runner_up(cells, results.block, rows, method, effect, level)
     rows_of_tests = pl.concat([measured, decided, runner_up], how="horizontal").fill_nan(None)
     return rows_of_tests.with_columns(
         rate=col.count / col.lists,
         others_rate=col.others_count / col.others_lists,
-        context=context_names(cells, tests.context),
-        concept=cells.concepts.gather(tests.concept),
+        context=context_names(cells, contrasts.context),
+        concept=cells.concepts.gather(contrasts.concept),
         identity=cells.identities.gather(sides.identity),
         against=cells.identities.gather(Series(sides.against).replace(EVERYONE, None)),
     ).fill_nan(None)
@@ -338,27 +344,32 @@ def describe(
 
 def _runner_up(
     cells: Cells,
-    tests: CountBlock,
-    sides: Comparisons,
+    block: CountBlock,
+    rows: tuple[Index, ...],
     method: Method,
     effect: RateDifference,
     level: float,
 ) -> DataFrame:
-    """Return the other identity with the highest rate in each test, its rate, and the lead over it.
+    """Return the other identity with the highest rate in each row, its rate, and the lead over it.
 
     Parameters
     ----------
+    rows
+        As for `describe`.
     effect
         The difference in the comparisons; with two identities, this is the lead.
     """
-    ranking = ranking_of(tests)
-    others = np.where(ranking.first == sides.identity, ranking.second, ranking.first)
-    with_runner_up = Comparisons(sides.identity, others)
-    counts = side_counts(tests, with_runner_up)
+    test_number, comparison = rows
+    identity = method.compared.identity[comparison]
+    ranking = ranking_of(block)
+    first, second = ranking.first[test_number], ranking.second[test_number]
+    others = np.where(first == identity, second, first)
+    contrasts = contrasts_of(block, test_number, Comparisons(identity, others))
+    counts = contrasts.counts
     rate = ratio(counts.others_with_concept.sum(axis=1), counts.others_lists.sum(axis=1))
     lead = effect
     if len(cells.identities) > 2:
-        lead = method.test.difference(tests, with_runner_up, level)
+        lead = method.test.difference(contrasts, level)
     columns = {
         "runner_up_rate": rate,
         "runner_up_effect": lead.effect,

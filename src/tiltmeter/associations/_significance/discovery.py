@@ -21,6 +21,7 @@ original.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -33,12 +34,12 @@ from tiltmeter.associations._definitions import DEFAULT, AssociationDefinition
 from tiltmeter.associations._significance.comparisons import (
     COUNTS_IN_BLOCK,
     Comparisons,
+    Contrasts,
     CountBlock,
     block_of,
     blocks_of,
-    chosen_tests,
     comparisons_of,
-    side_counts,
+    contrasts_of,
 )
 from tiltmeter.associations._significance.counts import (
     LEVEL,
@@ -47,10 +48,12 @@ from tiltmeter.associations._significance.counts import (
     Results,
     describe,
     results_of,
+    untested,
     verdicts_of,
 )
 from tiltmeter.associations._significance.incidence import (
     COUNTS,
+    Cells,
     Incidence,
     cells_of,
     incidence_of,
@@ -115,16 +118,19 @@ def find_associations(
         compared=comparisons_of(cells.identities, against, reference),
         level=level,
     )
-    results, adjusted = results_of(list(blocks_of(cells, rules)), method)
-    halves = halves_of(incidence, seed, by_name=by_name)
+    least = method.least_support
+    results, adjusted = results_of(list(blocks_of(cells, rules, least)), method)
+    cells_of_halves = _cells_of_halves(incidence, halves_of(incidence, seed, by_name=by_name))
     tables = [DataFrame(schema=dict(ASSOCIATIONS))]
+    for block in blocks_of(cells, rules, below=least):
+        result = untested(block, method)
+        tables.append(describe(cells, result, np.nonzero(_counted(result, method)), method, level))
     for result in results:
-        reported = result.reported
-        unreported = _counted(result, method) & ~reported
-        tables.append(describe(cells, result, np.nonzero(unreported), method, level))
-        described = describe(cells, result, np.nonzero(reported), method, adjusted)
-        tests, sides = chosen_tests(result.block, method.compared, reported)
-        support = _support_of(incidence, tests, sides, rules, halves)
+        unreported = np.nonzero(_counted(result, method) & ~result.reported)
+        tables.append(describe(cells, result, unreported, method, level))
+        reported = np.nonzero(result.reported)
+        described = describe(cells, result, reported, method, adjusted)
+        support = _support_of(incidence, result.block, reported, method, cells_of_halves)
         tables.append(pl.concat([described, support], how="horizontal"))
     associations = conform(pl.concat(tables, how="diagonal_relaxed"), ASSOCIATIONS)
     return associations.sort("context", "concept", "identity", nulls_last=True)
@@ -202,8 +208,20 @@ def halves_of(incidence: Incidence, seed: int, *, by_name: bool = False) -> Inde
     return np.where(rank < 0, -1, _ABBA[rank % 4] ^ is_reversed[rank // 4])
 
 
+def _cells_of_halves(incidence: Incidence, halves: Index) -> dict[str, Cells]:
+    """Return the numbers of lists in the "first" and the "second" half; `halves` are as from `halves_of`."""
+    return {
+        name: cells_of(incidence, np.where(halves == half, incidence.identity, -1))
+        for half, name in enumerate(("first", "second"))
+    }
+
+
 def _support_of(
-    incidence: Incidence, tests: CountBlock, sides: Comparisons, rules: AssociationDefinition, halves: Index
+    incidence: Incidence,
+    block: CountBlock,
+    reported: tuple[Index, ...],
+    method: Method,
+    cells_of_halves: Mapping[str, Cells],
 ) -> DataFrame:
     """Return the columns after `reported` for R reported rows.
 
@@ -212,35 +230,37 @@ def _support_of(
 
     Parameters
     ----------
-    tests, sides
-        The test and the comparison of each row, (R,).
-    halves
-        As from `halves_of`.
+    reported
+        The test of the block and the comparison of each row, (R,) each.
+    cells_of_halves
+        As from `_cells_of_halves`.
     """
+    tests, comparisons = reported
+    sides = method.compared.select(comparisons)
     by_half = {}
-    for half, name in enumerate(("first", "second")):
-        cells = cells_of(incidence, np.where(halves == half, incidence.identity, -1))
-        effect, p = _effect_and_p(block_of(cells, tests.concept, tests.context), sides)
+    for name, cells in cells_of_halves.items():
+        block_of_half = block_of(cells, block.concept, block.context)
+        effect, p = _effect_and_p(contrasts_of(block_of_half, tests, sides))
         by_half[f"effect_{name}"] = effect
         by_half[f"p_{name}"] = p
     confirmed = (col.p_first < LEVEL) & (col.p_second < LEVEL)
     is_compared = col.effect_first.is_not_null() & col.effect_second.is_not_null()
     both_halves = DataFrame(by_half).fill_nan(None).with_columns(confirmed=when(is_compared).then(confirmed))
 
-    rows = np.arange(len(tests.concept))
-    strata = tests.with_concept.shape[2]
-    pieces = 1 + len(rows) * incidence.descriptors.height * strata // COUNTS_IN_BLOCK
+    _, identities, strata = block.lists.shape
+    counts_of_row = max(identities, incidence.descriptors.height) * strata
+    pieces = 1 + len(tests) * counts_of_row // COUNTS_IN_BLOCK
     descriptors = pl.concat(
-        _descriptors_of(incidence, tests.select(piece), sides.select(piece), rules)
-        for piece in np.array_split(rows, pieces)
+        _descriptors_of(incidence, block.select(tests[piece]), sides.select(piece), method.rules)
+        for piece in np.array_split(np.arange(len(tests)), pieces)
     )
     return pl.concat([both_halves, descriptors], how="horizontal")
 
 
-def _effect_and_p(block: CountBlock, sides: Comparisons) -> tuple[Floats, Floats]:
-    """Return the effect and one-sided p-value of each test; NaN if there is nothing to compare."""
-    effect = stratified_rate_difference(*side_counts(block, sides)).estimate
-    return effect, np.where(np.isnan(effect), np.nan, CountTest().p(block, sides))
+def _effect_and_p(contrasts: Contrasts) -> tuple[Floats, Floats]:
+    """Return the effect and one-sided p-value of each contrast; NaN if there is nothing to compare."""
+    effect = stratified_rate_difference(*contrasts.counts).estimate
+    return effect, np.where(np.isnan(effect), np.nan, CountTest().p(contrasts))
 
 
 def _descriptors_of(
@@ -304,6 +324,6 @@ def _holds(tests: CountBlock, sides: Comparisons, rules: AssociationDefinition) 
         verdicts = verdicts_of(tests, rules, 0, CountTest(), sides)
         of_identity = (np.arange(len(tests.concept)), sides.identity)
         return verdicts.credited[of_identity] & (verdicts.p[of_identity] < LEVEL)
-    effect, p = _effect_and_p(tests, sides)
+    effect, p = _effect_and_p(contrasts_of(tests, np.arange(len(tests.concept)), sides))
     holds: Booleans = (effect > 0) & (p * tests.compared.sum(axis=1) < LEVEL)
     return holds

@@ -28,10 +28,8 @@ from polars import DataFrame, col
 from tiltmeter._arrays import Booleans, Floats, Index
 from tiltmeter.associations._significance.comparisons import (
     EVERYONE,
-    Comparisons,
-    CountBlock,
+    Contrasts,
     counts_of_sides,
-    side_counts,
     strata_of,
 )
 from tiltmeter.associations._significance.counts import LEVEL, CountTest, RateDifference
@@ -84,13 +82,13 @@ class ClusterTest(CountTest):
         self._stories = clusters_of(incidence, incidence.story)
         self._names = clusters_of(incidence, incidence.name) if by_name else None
 
-    def p(self, block: CountBlock, sides: Comparisons) -> Floats:
+    def p(self, contrasts: Contrasts) -> Floats:
         """See CountTest.p."""
         if self._incidence.paired:
-            return paired_p(self._incidence, block, sides, self._stories)
-        p = super().p(block, sides)
+            return paired_p(self._incidence, contrasts, self._stories)
+        p = super().p(contrasts)
         significant = np.flatnonzero(p < LEVEL)
-        difference = self._robust(block.select(significant), sides.select(significant))
+        difference = self._robust(contrasts.select(significant))
         t = ratio(difference.estimate, np.sqrt(difference.variance))
         freedom = difference.freedom
         robust_p = np.where(np.isinf(freedom), scipy.special.ndtr(-t), scipy.special.stdtr(freedom, -t))
@@ -98,22 +96,23 @@ class ClusterTest(CountTest):
         p[significant] = np.where(is_inflated, np.fmax(p[significant], robust_p), p[significant])
         return p
 
-    def difference(self, block: CountBlock, sides: Comparisons, level: float) -> RateDifference:
+    def difference(self, contrasts: Contrasts, level: float) -> RateDifference:
         """See CountTest.difference."""
-        robust = self._robust(block, sides)
+        robust = self._robust(contrasts)
         interval = stratified_rate_difference(
-            *side_counts(block, sides), level, inflation=robust.inflation, freedom=robust.freedom
+            *contrasts.counts, level, inflation=robust.inflation, freedom=robust.freedom
         )
         return RateDifference(*interval, name_spread=robust.spread)
 
-    def _robust(self, block: CountBlock, sides: Comparisons) -> RobustDifference:
-        """Return the difference of each test, computed for a limited number of pairs at once."""
-        piece = np.cumsum(block.with_concept.sum(axis=(1, 2))) // _PAIRS_AT_ONCE
+    def _robust(self, contrasts: Contrasts) -> RobustDifference:
+        """Return the difference of each contrast, computed for a limited number of pairs at once."""
+        cells = self._incidence.cells
+        strata = strata_of(cells, contrasts.context)
+        pairs = cells.with_concept.sum(axis=2)[contrasts.concept[:, None], strata].sum(axis=1)
+        piece = np.cumsum(pairs) // _PAIRS_AT_ONCE
         ends = np.flatnonzero(np.diff(piece)) + 1
         differences = [
-            robust_difference(
-                self._incidence, block.select(rows), sides.select(rows), self._names, self._stories
-            )
+            robust_difference(self._incidence, contrasts.select(rows), self._names, self._stories)
             for rows in np.split(np.arange(len(piece)), ends)
         ]
         return RobustDifference(*map(np.concatenate, zip(*differences, strict=True)))
@@ -148,7 +147,7 @@ def speaks_of_names(lists: DataFrame) -> bool:
 
 
 class RobustDifference(NamedTuple):
-    """Difference between the rates of two sides with its cluster-robust variance, for each test."""
+    """Difference between the rates of two sides with its cluster-robust variance, for each contrast."""
 
     estimate: Floats  # (R,) Mantel-Haenszel difference
     variance: Floats  # (R,)
@@ -172,8 +171,7 @@ def clusters_of(incidence: Incidence, label: Index) -> ListClusters:
 
 def robust_difference(
     incidence: Incidence,
-    block: CountBlock,
-    sides: Comparisons,
+    contrasts: Contrasts,
     names: ListClusters | None,
     stories: ListClusters,
 ) -> RobustDifference:
@@ -183,16 +181,14 @@ def robust_difference(
 
     Parameters
     ----------
-    block
-        R tests.
-    sides
-        The comparison of each test, (R,).
+    contrasts
+        R contrasts.
     names
         ListClusters of lists that share a first name; None: names are treated as fixed.
     stories
         ListClusters of lists that share a story.
     """
-    scores = _Scores(incidence, block, sides)
+    scores = _Scores(incidence, contrasts)
     independent = scores.independent
     spread = np.full(len(independent), np.nan)
     if incidence.clustered:
@@ -215,7 +211,7 @@ def robust_difference(
     )
 
 
-def paired_p(incidence: Incidence, block: CountBlock, sides: Comparisons, pairs: ListClusters) -> Floats:
+def paired_p(incidence: Incidence, contrasts: Contrasts, pairs: ListClusters) -> Floats:
     """Return one-sided p-values (R,) of one side having a higher rate than the other within pairs of texts.
 
     With one text of either side in a pair, the p-value is that of McNemar's exact test. Otherwise the numbers
@@ -224,12 +220,13 @@ def paired_p(incidence: Incidence, block: CountBlock, sides: Comparisons, pairs:
 
     Parameters
     ----------
-    block, sides
-        As for `robust_difference`.
+    contrasts
+        R contrasts.
     pairs
         Texts that belong together.
     """
-    scores = _Scores(incidence, block, sides)
+    sides = contrasts.sides
+    scores = _Scores(incidence, contrasts)
     row, pair, entry = scores.cells_of(pairs)
     # Numbers by cell, that is, by test and pair of texts: lists with the concept, and lists.
     is_on_side = (scores.side == 0).astype(np.float64)
@@ -253,14 +250,13 @@ def paired_p(incidence: Incidence, block: CountBlock, sides: Comparisons, pairs:
 
 
 class _Scores:
-    """Scores of the lists in R tests of an identity (side 0) against another or all others (side 1)."""
+    """Scores of the lists in R contrasts of an identity (side 0) with another or all others (side 1)."""
 
-    def __init__(self, incidence: Incidence, block: CountBlock, sides: Comparisons) -> None:
+    def __init__(self, incidence: Incidence, contrasts: Contrasts) -> None:
+        sides = contrasts.sides
         self.sides = sides
-        self.strata = strata_of(incidence.cells, block.context)  # (R, S)
-        tests = np.arange(len(block.concept))
-        with_concept = counts_of_sides(block.with_concept, tests, *sides)  # (R, S, 2)
-        sizes = counts_of_sides(block.lists, tests, *sides)  # (R, S, 2)
+        self.strata = strata_of(incidence.cells, contrasts.context)  # (R, S)
+        with_concept, sizes = contrasts.with_concept, contrasts.lists  # (R, S, 2)
         weight = np.nan_to_num(ratio(sizes.prod(axis=2), sizes.sum(axis=2)))  # Mantel-Haenszel weights
         weight = np.nan_to_num(ratio(weight, weight.sum(axis=1, keepdims=True)))
         scale = np.nan_to_num(ratio(weight[..., None], sizes)) * [1.0, -1.0]
@@ -271,7 +267,7 @@ class _Scores:
         self.variance_of_identity = variance[:, 0]
         self.independent = variance.sum(axis=1)
 
-        self.row, stratum, pair = self._pairs(incidence, block)
+        self.row, stratum, pair = self._pairs(incidence, contrasts.concept)
         self.lists = incidence.pair_list[pair]
         identity = incidence.identity[self.lists]
         against = sides.against[self.row]
@@ -279,12 +275,12 @@ class _Scores:
         self.compared = (self.side == 0) | (against == EVERYONE) | (identity == against)
         self.score = np.where(self.compared, scale[self.row, stratum, self.side], 0.0)
 
-    def _pairs(self, incidence: Incidence, block: CountBlock) -> tuple[Index, Index, Index]:
+    def _pairs(self, incidence: Incidence, concept: Index) -> tuple[Index, Index, Index]:
         """Return all pairs of a list and a concept in each row.
 
         The arrays are the row, the index of the stratum, and the index of the pair.
         """
-        test = (block.concept[:, None] * len(incidence.cells.contexts) + self.strata).ravel()
+        test = (concept[:, None] * len(incidence.cells.contexts) + self.strata).ravel()
         tests = incidence.cells.with_concept[..., 0].size
         sizes = np.bincount(incidence.pair_test, minlength=tests)
         size = sizes[test]
@@ -334,8 +330,6 @@ class _Scores:
         """Return the expected score of both sides in each cell, and the sums of its products.
 
         Shapes (E, 2) and (R, 2, 2). Products are summed over all clusters.
-
-        Shapes (E, 2) and (R, 2, 2).
         """
         identity, against = self.sides
         context = self.strata[:, 0]

@@ -2,20 +2,18 @@
 
 Shuffling identities among the lists of a context keeps the number of lists of each identity and the number of
 lists with each concept. So the p-value of an identity against all others depends only on the number of its
-lists with the concept. These numbers are, for many shuffles together, the product of a sparse matrix (tests
-by lists) and the assignment of lists to identities, and the p-value of each number is computed once.
+lists with the concept, and is computed once for each number. Tests with the same margins share it.
 
 The dimensions are T tests, K identities, S strata, L lists, B shuffles and H hits: combinations of a test, an
-identity and a shuffle whose p-value is below LEVEL.
+identity and a shuffle whose p-value is below LEVEL. A cell is a test and an identity, test * K + identity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import scipy  # submodules are loaded on first use
 
 from tiltmeter._arrays import Booleans, Floats, Index
 from tiltmeter.associations._definitions import AssociationDefinition
@@ -24,11 +22,8 @@ from tiltmeter.associations._significance.counts import LEVEL, can_compare
 from tiltmeter.associations._significance.incidence import Incidence, summed
 from tiltmeter.stats import greater, stratified_greater
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
 NUMBERS_AT_ONCE: Final = 1 << 23
-"""Maximum number of numbers or assignments of lists that are held together; an array takes 32 or 64 MiB."""
+"""Maximum number of cells or assignments of lists that are held together; an array takes 64 MiB."""
 
 
 def can_screen(rules: AssociationDefinition, by: str, against: str, reference: str | None) -> bool:
@@ -75,9 +70,9 @@ class Screening:
         Parameters
         ----------
         labels
-            The identity of each list in each shuffle, shape (L, B).
+            The identity of each list in each shuffle, shape (B, L).
         """
-        return self._selects([tests.hits(labels) for tests in self._blocks], labels.shape[1])
+        return self._selects([tests.hits(labels) for tests in self._blocks], len(labels))
 
     def screened(self, labels: Index) -> list[list[Booleans] | None]:
         """Return for each shuffle the tests of each block that may be selected; None if no concept is.
@@ -91,7 +86,7 @@ class Screening:
         """
         hits = [tests.hits(labels) for tests in self._blocks]
         possible: list[list[Booleans] | None] = []
-        for shuffle, selects in enumerate(self._selects(hits, labels.shape[1])):
+        for shuffle, selects in enumerate(self._selects(hits, len(labels))):
             if not selects:
                 possible.append(None)
                 continue
@@ -155,87 +150,116 @@ class _Tests:
     def __init__(self, incidence: Incidence, block: CountBlock, minimum: int) -> None:
         has_support = block.with_concept.sum(axis=(1, 2)) >= minimum
         self.tested: Booleans = can_compare(block.compared) & has_support[:, None]  # (T, K)
-        self._matrix = _lists_of_tests(incidence, block)
-        self._shape = self.tested.shape
-        self._of_identity = block.lists.reshape(-1, block.lists.shape[2])  # (T * K, S)
-        self._all = np.repeat(block.lists.sum(axis=1), self._shape[1], axis=0)
-        self._with_concept = np.repeat(block.with_concept.sum(axis=1), self._shape[1], axis=0)
-        self._smallest = self._smallest_numbers()
+        self._lists, self._first_cells = _pairs_of_tests(incidence, block)
+        self._p_values = _PValues(block)
+        self._smallest = self._p_values.smallest_numbers(self.tested.ravel())  # (T * K,)
 
     def hits(self, labels: Index) -> _Hits:
-        """Return the hits in shuffles, whose labels have the shape (L, B)."""
-        identities = self._shape[1]
-        cell_of_hits, shuffle_of_hits, number_of_hits = [], [], []
-        for identity in range(identities):
-            numbers = self._matrix @ (labels == identity).astype(np.float32)  # (T, B)
-            is_hit = numbers >= self._smallest[:, identity, None]
-            test, shuffle = np.nonzero(is_hit)
-            cell_of_hits.append(test * identities + identity)
-            shuffle_of_hits.append(shuffle)
-            number_of_hits.append(numbers[is_hit].astype(np.intp))
-        cell = np.concatenate(cell_of_hits)
-        lists = len(labels) + 1
-        numbers_of_cells, place = np.unique(
-            cell * lists + np.concatenate(number_of_hits), return_inverse=True
+        """Return the hits in shuffles, whose labels have the shape (B, L)."""
+        identities = self.tested.shape[1]
+        cells_of_shuffles, numbers_of_shuffles = [], []
+        for identity in labels:
+            numbers = np.bincount(self._first_cells + identity[self._lists], minlength=len(self._smallest))
+            cells = np.flatnonzero(numbers >= self._smallest)
+            cells_of_shuffles.append(cells)
+            numbers_of_shuffles.append(numbers[cells])
+        sizes = [len(cells) for cells in cells_of_shuffles]
+        cells = np.concatenate(cells_of_shuffles)
+        p = self._p_values.of(cells, np.concatenate(numbers_of_shuffles))
+        test, identity = np.divmod(cells, identities)
+        return _Hits(test, identity, np.repeat(np.arange(len(labels)), sizes), p)
+
+
+class _PValues:
+    """p-values of numbers of lists with a concept, by cell.
+
+    Cells with the same margins are of one kind. The p-value of a number in a kind is computed once.
+    """
+
+    def __init__(self, block: CountBlock) -> None:
+        with_concept = block.with_concept.sum(axis=1)  # (T, S)
+        margins_of_tests = np.column_stack([block.context, with_concept])
+        _, first, kind_of_test = np.unique(margins_of_tests, axis=0, return_index=True, return_inverse=True)
+        lists = block.lists[first]
+        kinds_of_tests, identities, strata = lists.shape
+        margins_of_cells = np.concatenate(
+            [
+                lists,
+                np.broadcast_to(lists.sum(axis=1, keepdims=True), lists.shape),
+                np.broadcast_to(with_concept[first, None], lists.shape),
+            ],
+            axis=2,
         )
-        p = self._p(*np.divmod(numbers_of_cells, lists))
-        test_of_hits, identity_of_hits = np.divmod(cell, identities)
-        return _Hits(test_of_hits, identity_of_hits, np.concatenate(shuffle_of_hits), p[place])
+        kinds, kind = np.unique(margins_of_cells.reshape(-1, 3 * strata), axis=0, return_inverse=True)
+        self._of_identity, self._all, self._with_concept = np.split(kinds, 3, axis=1)
+        self._kind = kind.reshape(kinds_of_tests, identities)[kind_of_test].ravel()  # (T * K,)
+        self._numbers = int(self._all.sum(axis=1).max(initial=0)) + 1  # possible numbers of lists
+        self._known = np.zeros(0, dtype=np.intp)  # kind * numbers + number, in ascending order
+        self._p_of_known = np.zeros(0)
 
-    def _smallest_numbers(self) -> Floats:
-        """Return the smallest number of lists with the concept that gives p < LEVEL, shape (T, K).
+    def of(self, cells: Index, numbers: Index) -> Floats:
+        """Return the p-values of the numbers of lists with the concept in cells, in all strata together."""
+        wanted, place = np.unique(self._kind[cells] * self._numbers + numbers, return_inverse=True)
+        new = np.setdiff1d(wanted, self._known, assume_unique=True)
+        p_of_new = self._p(*np.divmod(new, self._numbers))
+        known = np.concatenate([self._known, new])
+        order = np.argsort(known)
+        self._known = known[order]
+        self._p_of_known = np.concatenate([self._p_of_known, p_of_new])[order]
+        p: Floats = self._p_of_known[np.searchsorted(self._known, wanted)]
+        return p[place]
 
-        Infinity if there is none. p falls as the number rises, so that the number is found by bisection.
+    def smallest_numbers(self, tested: Booleans) -> Index:
+        """Return the smallest number of lists with the concept that gives p < LEVEL in each cell.
+
+        If there is none, or the cell is not `tested`, it is larger than any number. p falls as the number
+        rises, so that the number is found by bisection.
         """
-        lowest, highest = self._ends()
+        lowest, highest = self._ends(np.arange(len(self._all)))
         above = highest.sum(axis=1).astype(np.intp) + 1
         below = lowest.sum(axis=1).astype(np.intp)  # p = 1
         impossible = above.copy()
-        open_cells = np.flatnonzero(self.tested.ravel() & (above - below > 1))
-        while len(open_cells):
-            middle = (above[open_cells] + below[open_cells]) // 2
-            is_small = self._p(open_cells, middle) < LEVEL
-            above[open_cells] = np.where(is_small, middle, above[open_cells])
-            below[open_cells] = np.where(is_small, below[open_cells], middle)
-            open_cells = open_cells[above[open_cells] - below[open_cells] > 1]
-        has_number = self.tested.ravel() & (above < impossible)
-        return np.where(has_number, above, np.inf).reshape(self._shape)
+        open_kinds = np.flatnonzero(above - below > 1)
+        while len(open_kinds):
+            middle = (above[open_kinds] + below[open_kinds]) // 2
+            is_small = self._p(open_kinds, middle) < LEVEL
+            above[open_kinds] = np.where(is_small, middle, above[open_kinds])
+            below[open_kinds] = np.where(is_small, below[open_kinds], middle)
+            open_kinds = open_kinds[above[open_kinds] - below[open_kinds] > 1]
+        smallest = np.where(above < impossible, above, self._numbers)
+        return np.where(tested, smallest[self._kind], self._numbers)
 
-    def _p(self, cells: Index, numbers: Index) -> Floats:
-        """Return the p-values of numbers of lists with the concept, in all strata together.
+    def _p(self, kinds: Index, numbers: Index) -> Floats:
+        """Return the p-values of numbers of lists with the concept.
 
         They depend on the sum over strata only, so that any counts with this sum serve.
-
-        Parameters
-        ----------
-        cells
-            Tests and identities, test * K + identity.
         """
-        lowest, highest = self._ends(cells)
+        lowest, highest = self._ends(kinds)
         room = highest - lowest
         room_before = np.cumsum(room, axis=1) - room
         excess = numbers - lowest.sum(axis=1)
         counts = lowest + np.clip(excess[:, None] - room_before, 0, room)
         sides = (
             counts,
-            self._of_identity[cells],
-            self._with_concept[cells] - counts,
-            self._all[cells] - self._of_identity[cells],
+            self._of_identity[kinds],
+            self._with_concept[kinds] - counts,
+            self._all[kinds] - self._of_identity[kinds],
         )
         if counts.shape[1] == 1:
             return greater(*(count[:, 0] for count in sides))
         return stratified_greater(*sides)
 
-    def _ends(self, cells: Index | slice = slice(None)) -> tuple[Floats, Floats]:
+    def _ends(self, kinds: Index) -> tuple[Floats, Floats]:
         """Return the smallest and the largest possible number of lists with the concept by stratum."""
-        of_identity, with_concept = self._of_identity[cells], self._with_concept[cells]
-        of_others = self._all[cells] - of_identity
+        of_identity, with_concept = self._of_identity[kinds], self._with_concept[kinds]
+        of_others = self._all[kinds] - of_identity
         return np.maximum(with_concept - of_others, 0), np.minimum(of_identity, with_concept)
 
 
-def _lists_of_tests(incidence: Incidence, block: CountBlock) -> csr_array:
-    """Return which lists contain the concept of each test, in its contexts, as a matrix (T, L) of 0 and 1."""
+def _pairs_of_tests(incidence: Incidence, block: CountBlock) -> tuple[Index, Index]:
+    """Return the list of each pair of a list and a concept that is tested, and the first cell of its test."""
     contexts = len(incidence.cells.contexts)
+    identities = block.lists.shape[1]
     test_of_pair = np.full(len(incidence.cells.concepts) * contexts, -1)
     tests = np.arange(len(block.concept))
     if (block.context < 0).any():
@@ -245,6 +269,4 @@ def _lists_of_tests(incidence: Incidence, block: CountBlock) -> csr_array:
         test_of_pair[block.concept * contexts + block.context] = tests
     test = test_of_pair[incidence.pair_test]
     is_tested = test >= 0
-    places = (test[is_tested], incidence.pair_list[is_tested])
-    shape = (len(tests), len(incidence.identity))
-    return scipy.sparse.csr_array((np.ones(is_tested.sum(), dtype=np.float32), places), shape=shape)
+    return incidence.pair_list[is_tested], test[is_tested] * identities

@@ -138,10 +138,10 @@ def _screened(
 
     None if no association can be reported.
     """
-    blocks = list(blocks_of(incidence.cells, method.rules, method.minimum))
+    blocks = list(blocks_of(incidence.cells, method.rules, method.least_support))
     screening = Screening(incidence, blocks, method.minimum)
     while batch := list(islice(shuffles, screening.shuffles_at_once)):
-        yield from zip(batch, screening.screened(np.stack(batch, axis=1)), strict=True)
+        yield from zip(batch, screening.screened(np.stack(batch)), strict=True)
 
 
 def _without_excluded(cells: Cells, excluded: DataFrame | None) -> Booleans:
@@ -178,7 +178,7 @@ def _count_reported(
         The tests of each block that may be selected; empty: all.
     """
     incidence = replace(incidence, cells=cells_of(incidence, incidence.identity))
-    blocks = list(blocks_of(incidence.cells, method.rules, method.minimum))
+    blocks = list(blocks_of(incidence.cells, method.rules, method.least_support))
     results, _ = results_of(blocks, method, possible)
     # Cluster-robust p-values are never smaller, so they are needed only if independent lists give an
     # association.
