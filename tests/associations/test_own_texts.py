@@ -136,7 +136,11 @@ def test_texts_without_the_person_are_missing_and_texts_without_a_concept_are_em
     assert run.table("lists")["status"].to_list() == ["missing", "missing", "empty", "listed"]
     shares = dict(run.findings.filter(metric="missing").select("group", "estimate").iter_rows())
     assert shares == {"a": 0.5, "b": 0.5, None: 0.5}
-    assert run.finding("associations").values["note"] == "2 of 4 character descriptions are missing"
+    note = run.finding("associations").values["note"]
+    assert note == (
+        "a concept in 10% of the others' descriptions cannot be found in the smallest group, which has 1;"
+        " 2 of 4 character descriptions are missing"
+    )
 
 
 def biographies(named: dict[str, float], each: int, seed: int = 7) -> pl.DataFrame:

@@ -131,3 +131,33 @@ def test_the_language_of_texts_is_found_and_mixed_languages_are_said(
     assert run.about["params"]["language"] == "es"
     lists = run.table("lists")
     assert lists.filter(status="missing").height == 2 * len(TRAITS)
+
+
+def grouped(groups: int, of_each: int) -> pl.DataFrame:
+    table = texts(groups * of_each).select(text="story")
+    return table.with_columns(group=pl.format("group {}", pl.int_range(pl.len()) // of_each))
+
+
+def test_many_groups_are_analysed_and_what_could_be_found_is_said_before_and_after(
+    tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
+    grouped(120, 6).write_csv(tmp_path / "many.csv")
+    done = tiltmeter("analyse", "many.csv", "-P", "encoder=none", "--out", "run")
+    assert done.returncode == 0, done.stderr
+    assert "the groups in 'group'" in done.stderr
+    assert "cannot be found in the smallest group, which has 6" in done.stderr
+    assert "120 groups: every concept is compared as many times" in done.stderr
+    assert "0 associated concepts found" in done.stdout
+    assert "This is no evidence of equality: a concept in 10% of the others' descriptions" in done.stdout
+
+
+def test_too_many_comparisons_are_refused_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = grouped(50, 6)
+    with pytest.raises(InputError, match=r"50 groups have 2,450 ordered pairs.*give --against rest"):
+        tm.analyse(table, text="text", group="group", params={"against": "each"}, out=tmp_path / "pairs")
+    assert not (tmp_path / "pairs").exists()
+    monkeypatch.setattr("tiltmeter.associations._parts.MOST_COMPARISONS", 500)
+    with pytest.raises(InputError, match=r"comparisons, more than 500; give -P minimum=50"):
+        tm.analyse(table, text="text", group="group", out=tmp_path / "all")

@@ -167,7 +167,7 @@ def findings_of(
     """
     reported = associations.filter("reported")
     tables = (
-        _total(reported.height, exclusive_pairs, basis),
+        _total(reported.height, exclusive_pairs, associations, basis),
         _of_identities(reported, basis),
         _of_contexts(associations),
         _missing(basis),
@@ -239,8 +239,12 @@ def nothing_to_compare(basis: Basis) -> DataFrame:
     return basis.findings(rows.with_columns(metric=lit("associations"), key=lit(True)))
 
 
-def _total(number: int, exclusive_pairs: DataFrame, basis: Basis) -> DataFrame:
-    """Return the total number of associations and its null distribution under shuffled identities."""
+def _total(number: int, exclusive_pairs: DataFrame, associations: DataFrame, basis: Basis) -> DataFrame:
+    """Return the total number of associations and its null distribution under shuffled identities.
+
+    If there is none, the note says how frequent a concept would have to be to be found.
+    """
+    from tiltmeter.associations._sensitivity import what_could_be_found
     from tiltmeter.associations._significance.shuffling import shuffled_counts
 
     options = basis.options
@@ -265,6 +269,11 @@ def _total(number: int, exclusive_pairs: DataFrame, basis: Basis) -> DataFrame:
     p = reached / shuffles if shuffles < runs else (1 + reached) / (runs + 1)
     among = "the lists" if options.shuffle == "list" else "whole descriptors"
     control = "" if options.rules.published else ": the false discovery rate is controlled instead"
+    notes = [basis.missing] if "missing" in basis.lists["status"] else []
+    if number == 0 and not options.rules.published:
+        comparisons = max(associations["p"].count(), 1)
+        sizes = basis.lists.filter(col.status != "missing")["identity"].value_counts()["count"].to_list()
+        notes.insert(0, what_could_be_found(sizes, comparisons))
     row = {
         "metric": "associations",
         "estimate": float(number),
@@ -272,7 +281,7 @@ def _total(number: int, exclusive_pairs: DataFrame, basis: Basis) -> DataFrame:
         "p": p,
         "key": True,
         "method": f"identities shuffled among {among}, {shuffles:,} times; no interval{control}",
-        "note": basis.missing if "missing" in basis.lists["status"] else None,
+        "note": "; ".join(notes) or None,
     }
     return DataFrame([row])
 

@@ -79,6 +79,10 @@ USUAL_RATE: Final = 0.2
 """Assumed share of lists that contain a concept, for planning."""
 ROUNDING: Final = 1e-9
 """Rate differences up to this value are rounding errors."""
+MOST_PAIRS_OF_GROUPS: Final = 2_000
+"""Maximum number of ordered pairs of groups that are compared with each other."""
+MOST_COMPARISONS: Final = 10_000_000
+"""Maximum number of comparisons of a concept and a group; each takes about 1 KiB of memory."""
 MOSTLY_ECHO: Final = 0.5
 """A concept is an echo of the prompt if at least this share of its mentions contains a word of the prompt of
 their text."""
@@ -148,7 +152,15 @@ class Stories(Part):
         options = options_of(settings)
         if options.encoder is not None and settings.file_for("concepts") is None:
             check_encoder(options.encoder, library)
-        return self.rows(settings)
+        design = self.rows(settings)
+        groups = _descriptions_of(design, "identity").height
+        pairs = groups * (groups - 1)
+        if options.against == "each" and options.reference is None and pairs > MOST_PAIRS_OF_GROUPS:
+            raise InputError(
+                f"--against each: {groups:,} groups have {pairs:,} ordered pairs, and at most"
+                f" {MOST_PAIRS_OF_GROUPS:,} are compared; give --against rest or --reference GROUP"
+            )
+        return design
 
     def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
         """See Part.judge_call_count: one request per stage and story."""
@@ -171,11 +183,7 @@ class Stories(Part):
         For a concept in a fifth of the lists, and the identity with the fewest lists.
         """
         metrics = pl.concat_list(lit("association"), pl.format("association in {}", "context"))
-        characters = design.select("repetitions", metric=metrics, identity=pl.concat_list("^identity_[12]$"))
-        characters = characters.explode("metric").explode("identity").drop_nulls()
-        counts = characters.group_by("metric", "identity", maintain_order=True).agg(
-            lists=col.repetitions.sum()
-        )
+        counts = _descriptions_of(design.with_columns(metric=metrics).explode("metric"), "metric", "identity")
         fewest = col.lists.min()
         others = col.lists.sum() - fewest
         variance = USUAL_RATE * (1 - USUAL_RATE) * (1 / fewest + 1 / others)
@@ -186,6 +194,13 @@ class Stories(Part):
     def tests_of_a_family(self, design: DataFrame, settings: Settings) -> int:
         """See Part.tests_of_a_family: the number of concepts is not known before the run."""
         return SINGLE_TESTS
+
+    def size_warnings(self, design: DataFrame, settings: Settings, level: float) -> Sequence[str]:
+        """See Part.size_warnings: sentences if only large differences can be found, or groups are many."""
+        from tiltmeter.associations._sensitivity import warnings_about
+
+        sizes = _descriptions_of(design, "identity")["lists"].to_list()
+        return warnings_about(sizes) if settings.definition.is_default else ()
 
     def compared_groups(self, settings: Settings) -> Sequence[Groups]:
         """See Part.compared_groups: the group of the character that is named first."""
@@ -354,9 +369,11 @@ class Stories(Part):
         options = options_of(settings)
         if not comparable(lists):
             return DataFrame(schema=dict(ASSOCIATIONS))
+        with_concepts = unified(mentions, concepts)
+        _check_number_of_comparisons(lists, with_concepts, options)
         return find_associations(
             lists,
-            unified(mentions, concepts),
+            with_concepts,
             rules=options.rules,
             level=settings.level,
             seed=settings.seed,
@@ -591,6 +608,27 @@ class OwnTexts(Stories):
             name_1="name",
         )
         return conform(rows, DESIGN).hstack(factors)
+
+
+def _check_number_of_comparisons(lists: DataFrame, mentions: DataFrame, options: AssociationOptions) -> None:
+    """Raise InputError if the comparisons of all concepts and groups do not fit into memory."""
+    supports = mentions.drop_nulls("concept").group_by("concept").agg(lists=col.attempt.n_unique())
+    minimum = 1 if options.rules.published else options.minimum
+    concepts = supports.filter(col.lists >= minimum).height
+    groups = lists["identity"].n_unique()
+    if concepts * groups > MOST_COMPARISONS:
+        raise InputError(
+            f"{concepts:,} concepts and {groups:,} groups give {concepts * groups:,} comparisons, more than"
+            f" {MOST_COMPARISONS:,}; give -P minimum={10 * minimum} to test frequent concepts only, or name"
+            " a column with fewer groups"
+        )
+
+
+def _descriptions_of(design: DataFrame, *by: str) -> DataFrame:
+    """Return the numbers of character descriptions of a design, `lists`, by `identity` and more."""
+    identities = pl.concat_list("^identity_[12]$")
+    characters = design.with_columns(identity=identities).explode("identity").drop_nulls("identity")
+    return characters.group_by(by, maintain_order=True).agg(lists=col.repetitions.sum())
 
 
 def check_encoder(name: str, library: Library) -> None:

@@ -361,7 +361,8 @@ def _theme_headline(rows: DataFrame) -> Headline:
     number = rows["concept"].n_unique()
     differing = rows.filter("reported").sort("low", descending=True)
     if differing.is_empty():
-        return Headline(f"Themes: no difference between groups was shown in any of {number:,} themes")
+        where = "the only theme" if number == 1 else f"any of {number:,} themes"
+        return Headline(f"Themes: no difference between groups was shown in {where}")
     largest = differing.row(0, named=True)
     text = (
         f"Themes: groups differ in {differing['concept'].n_unique():,} of {number:,}. Largest difference: "
@@ -458,6 +459,8 @@ def _headline(
         details.append(
             f"By chance, {by_chance} associations would be found (groups shuffled, p = {total['p']:.2g})."
         )
+    elif total["note"]:
+        details.append(f"This is no evidence of equality: {total['note']}.")
     return Headline(text, " ".join([*details, texts]), model=total["model"])
 
 

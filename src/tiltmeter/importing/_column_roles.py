@@ -20,7 +20,9 @@ from tiltmeter.importing._response_tables import Source, TextColumns, read_rows
 FEWEST_WORDS: Final = 5
 """Smallest median number of words of a column of texts."""
 MOST_GROUPS: Final = 20
-"""Largest number of groups in a column."""
+"""Largest number of groups in a column with another name than NAMES_OF_GROUPS."""
+NAMES_OF_GROUPS: Final = ("group", "groups", "identity")
+"""Names of columns that may hold any number of groups."""
 LONGEST_GROUP: Final = 40
 """Largest number of characters of the name of a group."""
 FEWEST_OF_GROUP: Final = 5
@@ -85,7 +87,9 @@ def _holds_groups(table: DataFrame, name: str) -> bool:
     """Return whether a column has a few short values, each in several rows."""
     values = table[name].drop_nulls()
     number = values.n_unique()
-    most = min(MOST_GROUPS, len(values) / FEWEST_OF_GROUP)
+    most = len(values) / FEWEST_OF_GROUP
+    if name.strip().lower() not in NAMES_OF_GROUPS:
+        most = min(MOST_GROUPS, most)
     return 2 <= number <= most and (values.str.len_chars() <= LONGEST_GROUP).all()
 
 

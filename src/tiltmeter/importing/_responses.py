@@ -124,7 +124,10 @@ def analyse_responses(
         if own is not None:
             if run.problems:  # a part has no design
                 raise ProviderError("; ".join(run.problems))
-            answers = own.responses(folder.read("design"), model)
+            design = folder.read("design")
+            for part in run.parts:
+                print_notes(*part.size_warnings(design, resolved.settings, resolved.settings.level))
+            answers = own.responses(design, model)
         else:
             answers, unmatched = _match_files(folder, tables, (logs, released), model, resolved.study.name)
             run.problems += unmatched

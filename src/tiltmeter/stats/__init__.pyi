@@ -121,6 +121,7 @@ from ._summary import (
 )
 from ._tests import (
     benjamini_hochberg as benjamini_hochberg,
+    detectable_share as detectable_share,
     exact_greater as exact_greater,
     exact_independence_p as exact_independence_p,
     greater as greater,

@@ -9,6 +9,8 @@ recommended one-sided test; `exact_greater` and `z_greater`, between which it ch
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy  # loads its submodules on first use
 from numpy.typing import ArrayLike
@@ -99,6 +101,34 @@ def greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
     is_exact = has_few | _is_in_tail(p)
     p[is_exact] = exact_greater(a[is_exact], n[is_exact], c[is_exact], m[is_exact])
     return p
+
+
+def detectable_share(size: int, others: int, base: float, level: float, power: float = 0.8) -> float:
+    """Compute the share of a group at which its test against others is significant with probability `power`.
+
+    Parameters
+    ----------
+    size, others
+        Sizes of the group and of the others.
+    base
+        Share of the others.
+    level
+        Confidence level of the one-sided test (`greater`): it is significant if p < 1 - level.
+    power
+        Probability of significance.
+
+    Returns
+    -------
+    The share, above which the probability is larger; infinite if not even all of the group suffice.
+    """
+    counts = np.arange(size + 1)
+    p = greater(counts, size, round(base * others), others)
+    significant = counts[p < 1 - level]
+    if not len(significant):
+        return math.inf
+    least = significant.min()
+    # P(count >= least) of a binomial count is a regularised incomplete beta function of the share.
+    return float(scipy.special.betaincinv(least, size - least + 1, power))
 
 
 def _is_in_tail(p: Floats) -> Booleans:

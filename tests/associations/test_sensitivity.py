@@ -1,0 +1,69 @@
+"""How frequent a concept must be to be found is stated truthfully, before and after the tests."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tiltmeter.associations._sensitivity import smallest_share, warnings_about, what_could_be_found
+from tiltmeter.associations._significance import find_associations
+from tiltmeter.associations._tables import LISTS
+from tiltmeter.schema import conform
+
+CONCEPTS = 60
+STUDIES = 80
+
+
+def found_in(sizes: list[int], share: float, seed: int) -> bool:
+    """Whether the planted concept of the first group is found among concepts without differences."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    lists = pl.DataFrame({"attempt": [f"text {row}" for row in range(len(group))], "identity": group})
+    lists = lists.with_columns(
+        pl.format("group {}", "identity").alias("identity"),
+        character=pl.lit(0),
+        stratum=pl.lit("all"),
+        status=pl.lit("listed"),
+    )
+    rates = np.full((len(group), CONCEPTS + 1), 0.1)
+    rates[:, :CONCEPTS] = rng.uniform(0.06, 0.5, size=CONCEPTS)
+    rates[group == 0, CONCEPTS] = share
+    row, concept = np.nonzero(rng.random(rates.shape) < rates)
+    mentions = pl.DataFrame({"attempt": row, "character": 0, "concept": concept}).with_columns(
+        pl.format("text {}", "attempt").alias("attempt"), pl.format("concept {}", "concept").alias("concept")
+    )
+    found = find_associations(conform(lists, LISTS), mentions).filter(
+        "reported", identity="group 0", concept=f"concept {CONCEPTS}"
+    )
+    return not found.is_empty()
+
+
+@pytest.mark.parametrize("sizes", [[40, 40, 40, 40], [25, 300], [60, 61]])
+def test_a_concept_with_the_stated_share_is_found_in_four_of_five_studies(sizes: list[int]) -> None:
+    share = smallest_share(sizes, (CONCEPTS + 1) * len(sizes))
+    found = [found_in(sizes, share, seed) for seed in range(STUDIES)]
+    # The standard error is 4.5 points; the share of the others varies between studies.
+    assert 0.66 <= np.mean(found) <= 0.94
+
+
+def test_the_share_falls_with_the_number_of_texts_and_rises_with_that_of_comparisons() -> None:
+    by_size = [smallest_share([size] * 3, 3_000) for size in (10, 20, 40, 80, 160, 320)]
+    assert by_size == sorted(by_size, reverse=True)
+    by_comparisons = [smallest_share([40] * 3, number) for number in (3, 30, 300, 3_000, 30_000)]
+    assert by_comparisons == sorted(by_comparisons)
+
+
+def test_nothing_can_be_found_in_a_group_of_two_texts() -> None:
+    assert math.isinf(smallest_share([2, 100], 2_000))
+    assert "cannot be found in the smallest group, which has 2" in what_could_be_found([2, 100], 2_000)
+
+
+def test_small_and_many_groups_are_named_before_the_tests() -> None:
+    assert warnings_about([200] * 4) == []
+    (small,) = warnings_about([20] * 4)
+    assert small.startswith("if 1,000 concepts are tested, ")
+    *_, many = warnings_about([200] * 300)
+    assert many.startswith("300 groups: ")
