@@ -57,9 +57,8 @@ PARTS: Final = {
     ),
     "own_texts": Part(
         "Own texts",
-        "Texts of ten groups, analysed without a judge, from 1,000 to 100,000, beside scikit-learn's "
-        "CountVectorizer with log-odds, which counts words and pairs only.",
-        usual=False,
+        "Texts of ten groups, analysed without a judge, from 1,000 to 100,000, and of 500 groups, beside "
+        "scikit-learn's CountVectorizer with log-odds, which counts words and pairs only.",
     ),
     "benchmarks": Part(
         "Diagnosing a benchmark",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -67,3 +68,10 @@ def test_small_and_many_groups_are_named_before_the_tests() -> None:
     assert small.startswith("if 1,000 concepts are tested, ")
     *_, many = warnings_about([200] * 300)
     assert many.startswith("300 groups: ")
+
+
+def test_the_table_of_the_tutorial_is_computed() -> None:
+    page = (Path(__file__).parents[2] / "docs/own-texts.md").read_text()
+    for groups in (2, 4, 10):
+        shares = [smallest_share([size] * groups, 1_000 * groups) for size in (20, 50, 100, 200, 500, 1_000)]
+        assert f"| {groups} groups | {' | '.join(f'{share:.0%}' for share in shares)} |" in page
