@@ -161,3 +161,15 @@ def test_too_many_comparisons_are_refused_with_a_remedy(
     monkeypatch.setattr("tiltmeter.associations._parts.MOST_COMPARISONS", 500)
     with pytest.raises(InputError, match=r"comparisons, more than 500; give -P minimum=50"):
         tm.analyse(table, text="text", group="group", out=tmp_path / "all")
+
+
+@pytest.mark.parametrize(("column", "flag"), [("gender", "--by gender"), ("writer", "--cluster writer")])
+def test_a_column_with_few_values_is_named_for_comparisons_within_them(
+    column: str, flag: str, tiltmeter: Tiltmeter, tmp_path: Path
+) -> None:
+    table = texts(80).select("story", "nation", (pl.int_range(80) // 4 % 2).cast(pl.String).alias(column))
+    table.write_csv(tmp_path / "texts.csv")
+    done = tiltmeter("analyse", "texts.csv", "--text", "story", "--group", "nation", "--out", "run")
+    assert done.returncode == 0, done.stderr
+    assert flag in done.stderr
+    assert done.stderr.count(f"{column!r}") == 1

@@ -70,6 +70,8 @@ _NAME: Final = ["model", *NAME_COLUMNS]
 """Columns that name an association of a part."""
 _STEM: Final = 5
 """Number of first letters by which words of the judge and of the text are taken for the same."""
+MAY_LEAD: Final = " (may lead)"
+"""Mark of a next group whose share may be higher than that of the first."""
 _MEANING: Final = (
     "An association is a concept that the texts mention more often for one group than for others. It"
     " describes the texts, not people. A difference is a difference of two shares of character descriptions."
@@ -83,7 +85,7 @@ _SELECTED: Final = (
     " expected to contain their true values. The differences themselves are not adjusted. Because only the"
     " strongest are listed, they are too large on average, the more so the fewer texts there are: in"
     " simulated studies of gender by 6 to 11% with 8,700 texts, and by 35 to 40% at single locations with 400"
-    " texts."
+    " texts. The intervals allow for this; the lower end is the safest number to quote."
 )
 _PUBLISHED: Final = (
     "An association is listed if its score, the published distinctiveness, is above 0 and p < 0.05, not"
@@ -253,7 +255,12 @@ def _strongest(title: str, rows: DataFrame) -> Pairs | Table:
     """
     names = names_of(rows)
     numbers = numbers_of(rows)
-    if "also" in rows.columns and rows["also"].count():
+    rows = rows.with_columns(
+        next=pl.format("{}{}", "next", when("may_lead").then(lit(MAY_LEAD)).otherwise(lit("")))
+    )
+    if rows["next"].count():
+        numbers.append(Column.of(rows, "next", "next group", "name", rank=2))
+    if rows["also"].count():
         numbers.append(Column.of(rows, "also", "also for", "name", rank=2))
     if "variants" in rows.columns and rows["variants"].count():
         numbers.append(Column.of(rows, "variants", rank=3))
@@ -266,11 +273,16 @@ def _strongest(title: str, rows: DataFrame) -> Pairs | Table:
     shares.append(Column.of(rows, "others_rate", "others", "percent"))
     others = SHARE_OF_OTHERS[has_opposite]
     note = f"Share: of the group's descriptions, those that contain the concept; others: {others}."
+    if rows["next"].count():
+        note += (
+            f" Next group: the other group with the highest share;{MAY_LEAD}: it may be as high or higher."
+        )
+    note += " Sorted by the lower end of the interval."
     table = Table(title, [*names, *shares, *numbers], lead=len(names), note=note)
 
     model = pl.format(", {}", "model") if rows["model"].n_unique() > 1 else lit("")
     label = pl.concat_str("said", pl.format(" ({})", "context").fill_null(""), model)
-    pairs = rows.drop_nulls("others_rate").select(label, "whose", "rate", "others_rate", "facing")
+    pairs = rows.drop_nulls("others_rate").select(label, "group", "rate", "others_rate", "facing")
     return Pairs(
         title=title,
         rows=[PairRow(*row) for row in pairs.iter_rows()],
@@ -283,7 +295,7 @@ def _strongest(title: str, rows: DataFrame) -> Pairs | Table:
 def _largest(rows: DataFrame) -> str:
     """Return the association with the largest lower end of its difference in words."""
     row = rows.drop_nulls("others_rate").sort("low", descending=True, nulls_last=True).row(0, named=True)
-    arrow = f"{row['whose']} → {row['said']}"
+    arrow = f"{row['group']} → {row['said']}"
     shares = f"in {row['rate']:.1%} of descriptions by {row['model']}, {row['facing']} "
     return f"{arrow}: {shares}{row['others_rate']:.1%}"
 
@@ -296,10 +308,9 @@ def _size_of_pairs(rows: DataFrame) -> str:
 
 def _themes(themes: DataFrame) -> list[Block]:
     """Return the themes in which a group differs, and the share of the words of each theme by group."""
-    themes = themes.filter(col.concept != NET_TONE).with_columns(
+    themes = themes.with_columns(
         group="identity",
-        whose="identity",
-        said="concept",
+        said=when(col.concept == NET_TONE).then(lit("tone: positive minus negative")).otherwise("concept"),
         where=lit("all"),
         facing=facing(),
         estimate="effect",
@@ -308,7 +319,7 @@ def _themes(themes: DataFrame) -> list[Block]:
     blocks: list[Block] = []
     order = pl.Enum(themes["model"].unique(maintain_order=True))
     differing = (
-        themes.filter("reported")
+        themes.filter("reported", ~col.concept.is_in(TONES))
         .sort("low", descending=True)
         .group_by("model", maintain_order=True)
         .head(TOP)
@@ -319,7 +330,8 @@ def _themes(themes: DataFrame) -> list[Block]:
     of_models: list[Block] = []
     for (model,), rows in themes.group_by("model", maintain_order=True):
         suffix = f", {model}" if themes["model"].n_unique() > 1 else ""
-        per_hundred = rows.with_columns(per_hundred=(100 * col.rate).round(1))
+        of_words = rows.filter(col.concept != NET_TONE)
+        per_hundred = of_words.with_columns(per_hundred=(100 * col.rate).round(1))
         title = f"Words of each theme per 100 words{suffix}"
         of_models.append(Heatmap.of(title, _by_group(per_hundred, "concept", "per_hundred")))
     if of_models:
@@ -340,7 +352,7 @@ def _differing_themes(rows: DataFrame) -> Table:
     numbers.append(Column(interval_name(rows["level"][0]), intervals, "quantity"))
     numbers.append(Column.of(rows, "q", kind="probability", rank=1))
     note = "Words of the theme per 100 words of a description, on average; others: those of the other groups."
-    return Table("Themes in which groups differ", [*names, *numbers], len(names), note)
+    return Table("Themes and tone in which groups differ", [*names, *numbers], len(names), note)
 
 
 def _theme_headlines(themes: DataFrame) -> list[Headline]:
@@ -364,10 +376,11 @@ def _theme_headline(rows: DataFrame) -> Headline:
         where = "the only theme" if number == 1 else f"any of {number:,} themes"
         return Headline(f"Themes: no difference between groups was shown in {where}")
     largest = differing.row(0, named=True)
+    rate, others_rate = 100 * largest["rate"], 100 * largest["others_rate"]
     text = (
-        f"Themes: groups differ in {differing['concept'].n_unique():,} of {number:,}. Largest difference: "
-        f"{largest['identity']} → {largest['concept']}: {100 * largest['rate']:.1f} of 100 words, "
-        f"{largest['facing']} {100 * largest['others_rate']:.1f}"
+        f"Themes: groups differ in {differing['concept'].n_unique():,} of {number:,} themes. Largest"
+        f" difference: {largest['identity']} → {largest['concept']}: {rate:.1f} of 100 words,"
+        f" {largest['facing']} {others_rate:.1f}"
     )
     return Headline(text)
 
@@ -379,8 +392,8 @@ def _tone_headline(rows: DataFrame) -> Headline:
         return Headline("Tone: no difference between groups was shown")
     largest = differing.row(0, named=True)
     text = (
-        f"Tone: texts about {largest['identity']} are more positive: {100 * largest['rate']:.1f} positive "
-        f"minus negative words per 100, {largest['facing']} {100 * largest['others_rate']:.1f}"
+        f"Tone: texts of the group {largest['identity']} are more positive: {100 * largest['rate']:.1f}"
+        f" positive minus negative words per 100, {largest['facing']} {100 * largest['others_rate']:.1f}"
     )
     return Headline(text)
 
@@ -453,6 +466,8 @@ def _headline(
         text += f". Strongest: {_in_words(association)}"
         if association["low"] is not None:
             details.append(_difference(association))
+        if association["next"] is not None:
+            details.append(_next_group(association))
     details += _further(of_model, concepts)
     by_chance = f"{total['null_value']:.1f}" if total["null_value"] >= 0.05 else "fewer than 0.1"
     if count:
@@ -502,7 +517,7 @@ def _texts(total: Mapping[str, Any]) -> str:
 def _in_words(association: Mapping[str, Any]) -> str:
     """Return the group, the concept, the location and the shares of an association."""
     place = f" ({association['context']})" if association["context"] else ""
-    text = f"{association['whose']} → {association['said']}{place}"
+    text = f"{association['group']} → {association['said']}{place}"
     if association["others_rate"] is None:
         return text
     rate, others_rate = 100 * association["rate"], 100 * association["others_rate"]
@@ -510,6 +525,12 @@ def _in_words(association: Mapping[str, Any]) -> str:
         f"{text}: in {rate:.1f}% of {association['lists']:,} descriptions, "
         f"{association['facing']} {others_rate:.1f}% of {association['others_lists']:,}"
     )
+
+
+def _next_group(association: Mapping[str, Any]) -> str:
+    """Return a sentence about the other group with the highest share of the concept of an association."""
+    next_group = f"{association['runner_up']} follows with {association['runner_up_rate']:.1%}"
+    return f"{next_group}, and may have it as often." if association["may_lead"] else f"{next_group}."
 
 
 def _difference(association: Mapping[str, Any]) -> str:
@@ -619,7 +640,7 @@ def _evidence(model: str, associations: DataFrame) -> Details:
     strongest = associations.group_by("group", maintain_order=True).head(TOP).with_columns(**evidence)
     blocks: list[Block] = []
     for (group,), rows in strongest.group_by("group", maintain_order=True):
-        names, numbers = names_of(rows, without=("whose",)), numbers_of(rows)
+        names, numbers = names_of(rows, without=("group",)), numbers_of(rows)
         columns = [Column.of(rows, name) for name in evidence if rows[name].count()]
         blocks.append(Table(f"{group}: the strongest", [*names, *numbers, *columns]))
         examples = rows.explode("examples").drop_nulls("examples").select("said", "examples")

@@ -34,6 +34,8 @@ LONGEST_CONCEPT: Final = 120
 """Maximum number of characters shown of a concept."""
 LONGEST_SENTENCE: Final = 300
 """Maximum number of characters shown of a sentence."""
+ALL_OTHERS: Final = "others"
+"""What a group is compared with, if these are several groups together."""
 OWNER_COLUMNS: Final = {"model": String, "part": String}
 NAME_COLUMNS: Final = ["group", "concept", "context"]
 
@@ -47,10 +49,10 @@ def table_of(view: ReportView, name: str, columns: Schema) -> DataFrame:
 def described(findings: DataFrame, view: ReportView) -> DataFrame:
     """Join findings of single concepts with their row of `associations`, and add display columns.
 
-    Display columns are `said` (the concept), `variants` with their shares, `where`, `whose` (the group, or
-    two of them if it is uncertain which has the highest rate), `also` (other groups with the concept) and
-    `counts`. Rows are sorted by the lower end of the interval (by the estimate where there is none), the
-    strongest first.
+    Display columns are `said` (the concept), `variants` with their shares, `where`, `next` (the other group
+    with the highest share), `may_lead` (whether this share may be higher than that of the group), `also`
+    (other groups with the concept) and `counts`. Rows are sorted by the lower end of the interval (by the
+    estimate where there is none), the strongest first.
     """
     associations = table_of(view, "associations", {**OWNER_COLUMNS, **FOUND})
     compared = (*OWNER_COLUMNS, "identity", "against")
@@ -71,12 +73,15 @@ def described(findings: DataFrame, view: ReportView) -> DataFrame:
     others = other_groups("group", *OWNER_COLUMNS, "concept", "context")
     is_listed_too = others.list.contains(col.runner_up)
     has_runner_up = (col.runner_up_low <= 0) & (col.runner_up_rate > 0).fill_null(True)
-    is_uncertain = has_runner_up & col.against.is_null() & ~is_listed_too
-    one_of_two = pl.format("{} or {}", "group", "runner_up")
+    may_lead = has_runner_up & col.against.is_null() & ~is_listed_too
+    is_one_of_others = (col.facing == ALL_OTHERS) & (col.runner_up_rate > 0)
     rows = rows.with_columns(
         said=_shortened(col.concept, LONGEST_CONCEPT),
         where=col.context.fill_null("all"),
-        whose=when(is_uncertain).then(one_of_two).otherwise("group"),
+        next=when(is_one_of_others).then(
+            pl.format("{} {}%", "runner_up", (100 * col.runner_up_rate).round(0).cast(pl.Int64))
+        ),
+        may_lead=may_lead.fill_null(False) & is_one_of_others.fill_null(False),
         also=when(others.list.len() > 0).then(others.list.join(", ")),
         counts=_counts(),
         examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
@@ -131,7 +136,7 @@ def facing() -> Expr:
     """
     others = other_groups("identity", *OWNER_COLUMNS)
     only_other = when(others.list.len() == 1).then(others.list.first())
-    return pl.coalesce("against", only_other, lit("others"))
+    return pl.coalesce("against", only_other, lit(ALL_OTHERS))
 
 
 def percent(column: str) -> Expr:
@@ -149,7 +154,7 @@ def names_of(rows: DataFrame, *, noun: str = "concept", without: Sequence[str] =
 
     The model and the location are left out if they are the same in all rows.
     """
-    titles = {"model": "model", "whose": "group", "said": noun, "where": "where"}
+    titles = {"model": "model", "group": "group", "said": noun, "where": "where"}
     omitted = set(without)
     if rows["model"].n_unique() <= 1:
         omitted.add("model")

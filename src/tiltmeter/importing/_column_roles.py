@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -27,6 +28,8 @@ LONGEST_GROUP: Final = 40
 """Largest number of characters of the name of a group."""
 FEWEST_OF_GROUP: Final = 5
 """Smallest number of texts of a group, on average."""
+SOURCE_OF_TEXTS: Final = re.compile("author|writer|name|story|scenario|prompt|pair|user|source|item")
+"""Parts of names of columns that say where texts are from, also if the column has few values."""
 FEWEST_REPEATED: Final = 0.5
 """A column names what texts have in common if at least this share of them share its value with another."""
 
@@ -38,6 +41,8 @@ class PossibleColumns(NamedTuple):
     groups: Sequence[str]
     common: Sequence[str]
     """Columns with values that several texts share, such as an author or the number of a story."""
+    categories: Sequence[str]
+    """Columns with a few values within which texts can be compared, such as the gender of the person."""
 
     @property
     def are_unique(self) -> bool:
@@ -72,8 +77,12 @@ def possible_columns(path: Source, named: TextColumns) -> PossibleColumns | None
         return None
     others = [name for name in free if name not in texts]
     groups = list(named.identity) or [name for name in others if _holds_groups(written, name)]
-    common = [name for name in others if name not in groups and _is_common(written, name)]
-    return PossibleColumns(texts, groups, common)
+    shared = [name for name in others if name not in groups and _is_common(written, name)]
+    categories = [
+        name for name in shared if _holds_groups(written, name) and not SOURCE_OF_TEXTS.search(name.lower())
+    ]
+    common = [name for name in shared if name not in categories]
+    return PossibleColumns(texts, groups, common, categories)
 
 
 def _holds_texts(table: DataFrame, name: str) -> bool:
@@ -148,7 +157,8 @@ def may_hold_own_texts(source: Source) -> bool:
 
 def note_common(path: Source, columns: TextColumns) -> None:
     """Print which columns seem to say that texts belong together, if no column with this role is named."""
-    if columns.pair or columns.cluster or len(columns.identity) != 1 or columns.text is None:
+    has_role = columns.pair or columns.cluster or columns.location
+    if has_role or len(columns.identity) != 1 or columns.text is None:
         return
     possible = possible_columns(path, columns)
     if possible is None:
@@ -165,6 +175,11 @@ def note_common(path: Source, columns: TextColumns) -> None:
             f"{path}: several texts have the same {name!r}; if they depend on each other, say so: texts of"
             f" one author with --cluster {_quoted(name)}, versions of one story for several groups with"
             f" --pair {_quoted(name)}"
+        )
+    for name in possible.categories[:1]:
+        print_notes(
+            f"{path}: the texts also have different values of {name!r}; if the groups differ in it, compare"
+            f" them within its values: --by {_quoted(name)}"
         )
 
 

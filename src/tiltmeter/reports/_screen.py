@@ -111,7 +111,7 @@ def _print_first_rows(block: Table | Chart) -> None:
         note = f"{height - MOST_ROWS} more lie between {between}."
     elif height > most_rows:
         places = places[:most_rows]
-        note = f"{height - most_rows} more follow."
+        note = f"These are the first {most_rows} of {height} rows."
     columns = [_rows_of(column, places) for column in table.columns]
     print_table_block(dataclasses.replace(table, columns=columns, note=note), has_constants=False)
 
