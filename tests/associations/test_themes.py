@@ -66,14 +66,14 @@ def test_themes_are_shares_of_words(tiltmeter: Tiltmeter, tmp_path: Path, texts:
     columns = {column.name: list(column.values) for column in differ.columns}
     assert set(zip(columns["group"], columns["theme"], strict=True)) == {
         ("women", "appearance"),
-        ("women", "positive tone"),
+        ("women", "tone: positive minus negative"),
     }
     assert columns["words per 100"][0] == f"{100 * shares['appearance', 'women']:.1f}"
     assert columns["others"][0] == f"{100 * shares['appearance', 'men']:.1f}"
     headlines = [block.text for block in run.blocks() if isinstance(block, Headline)]
     assert headlines[1].startswith("Themes: groups differ in ")
     assert "women → appearance" in headlines[1]
-    assert headlines[2].startswith("Tone: texts about women are more positive: ")
+    assert headlines[2].startswith("Tone: texts of the group women are more positive: ")
 
 
 def test_longer_texts_do_not_have_more_of_a_theme(tmp_path: Path) -> None:
@@ -115,3 +115,31 @@ def test_one_table_compares_the_associations_found_by_judge_and_by_words(
     columns = {column.name: list(column.values) for column in table.columns}
     assert columns["found by judge"] == columns["found by words"] == columns["shared"] == [2, 2]
     assert columns["by words only"] == ["", ""]
+
+
+NAMES = {
+    "women": ["Grace", "Joy", "Rose", "Hope", "Faith", "Melody"],
+    "men": ["Carl", "Peter", "Burton", "John", "Frank", "Art"],
+}
+"""Names, of which those of the women are also ordinary words of themes and of positive tone."""
+SENTENCES = [
+    "When the class began, {} opened the window.",
+    "{}'s teacher was proud of the drawing.",
+    "We met {} at the station and walked home.",
+    "Everyone knows {}. {} paints every day.",
+    "{} Carter is an artist who paints old houses.",
+]
+
+
+def test_names_are_of_no_theme_and_of_no_tone(tmp_path: Path) -> None:
+    draw = np.random.default_rng(1)
+    rows = []
+    for number in range(400):
+        group = ("women", "men")[number % 2]
+        name = draw.choice(NAMES[group])
+        rows.append((group, draw.choice(SENTENCES).replace("{}", name)))
+    table = pl.DataFrame(rows, schema=["group", "text"], orient="row")
+    run = tm.analyse(table, text="text", group="group", display="none", out=tmp_path / "run")
+    themes = run.table("themes")
+    assert themes.height > 0
+    assert not themes["reported"].any()

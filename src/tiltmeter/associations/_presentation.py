@@ -378,7 +378,7 @@ def _theme_headline(rows: DataFrame) -> Headline:
     largest = differing.row(0, named=True)
     rate, others_rate = 100 * largest["rate"], 100 * largest["others_rate"]
     text = (
-        f"Themes: groups differ in {differing['concept'].n_unique():,} of {number:,} themes. Largest"
+        f"Themes: groups differ in {differing['concept'].n_unique():,} of {number:,}. Largest"
         f" difference: {largest['identity']} → {largest['concept']}: {rate:.1f} of 100 words,"
         f" {largest['facing']} {others_rate:.1f}"
     )

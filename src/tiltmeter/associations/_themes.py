@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from polars import DataFrame, Int64, Series, String, col, lit, when
+from polars import Boolean, DataFrame, Int64, Series, String, col, lit, when
 from pydantic import RootModel
 
 from tiltmeter._files.records import Filled, Line, validated
@@ -147,10 +147,11 @@ def _clusters(listed: DataFrame) -> list[ItemClusters]:
 def _theme_shares(lists: DataFrame, mentions: DataFrame, options: AssociationOptions) -> DataFrame:
     """Return the share of the words of each list that are of each theme: OWNER, `theme` and `share`.
 
-    A general noun ("eyes") is no phrase of its own and counts with its adjectives.
+    A general noun ("eyes") is no phrase of its own and counts with its adjectives. Names ("Grace", "Joy") are
+    of no theme.
     """
-    phrases = conform(mentions, {"times": Int64}, further=True)
-    phrases = phrases.select(
+    phrases = conform(mentions, {"times": Int64, "proper": Boolean}, further=True)
+    phrases = phrases.filter(~col.proper.fill_null(value=False)).select(
         *OWNER, word=col.phrase.str.to_lowercase().str.split(" "), times=col.times.fill_null(1)
     )
     negations = list(word_lists(options.language)["negations"])
