@@ -244,7 +244,6 @@ def _total(number: int, exclusive_pairs: DataFrame, associations: DataFrame, bas
 
     If there is none, the note says how frequent a concept would have to be to be found.
     """
-    from tiltmeter.associations._sensitivity import what_could_be_found
     from tiltmeter.associations._significance.shuffling import shuffled_counts
 
     options = basis.options
@@ -271,9 +270,7 @@ def _total(number: int, exclusive_pairs: DataFrame, associations: DataFrame, bas
     control = "" if options.rules.published else ": the false discovery rate is controlled instead"
     notes = [basis.missing] if "missing" in basis.lists["status"] else []
     if number == 0 and not options.rules.published:
-        comparisons = max(associations["p"].count(), 1)
-        sizes = basis.lists.filter(col.status != "missing")["identity"].value_counts()["count"].to_list()
-        notes.insert(0, what_could_be_found(sizes, comparisons))
+        notes.insert(0, _note_of_none(associations, basis))
     row = {
         "metric": "associations",
         "estimate": float(number),
@@ -284,6 +281,36 @@ def _total(number: int, exclusive_pairs: DataFrame, associations: DataFrame, bas
         "note": "; ".join(notes) or None,
     }
     return DataFrame([row])
+
+
+def _note_of_none(associations: DataFrame, basis: Basis) -> str:
+    """Return what could have been found, or why nothing was compared, where there is no association."""
+    from tiltmeter.associations._sensitivity import Sizes, what_could_be_found
+    from tiltmeter.associations._significance.incidence import counted_lists
+    from tiltmeter.associations._significance.robust import speaks_of_names
+
+    options = basis.options
+    lists = counted_lists(basis.lists)
+    compared = lists.filter(col.identity.n_unique().over("context") > 1)
+    if compared.is_empty():
+        return "nothing was compared: no location has descriptions of two groups"
+    tests_of_concepts = associations.drop_nulls("p").group_by("concept").len()["len"]
+    if tests_of_concepts.is_empty():
+        return f"nothing was compared: no concept is in at least {options.minimum} descriptions"
+    are_apart = lists["story"].n_unique() == lists.height and not lists["cluster"].count()
+    sizes = Sizes(
+        dict(compared["identity"].value_counts().iter_rows()),
+        options.against,
+        options.reference,
+        independent=are_apart and not speaks_of_names(basis.lists),
+        paired=lists["pair"].count() > 0,
+    )
+    no_evidence = "this is no evidence of equality"
+    if sizes.paired:
+        return no_evidence
+    # A concept in a tenth of the descriptions is tested wherever any concept is.
+    comparisons = len(tests_of_concepts) * max(tests_of_concepts)
+    return f"{no_evidence}: {what_could_be_found(sizes, comparisons)}"
 
 
 def _number_of_shuffles(options: AssociationOptions, mentions: int) -> int:

@@ -197,10 +197,19 @@ class Stories(Part):
 
     def size_warnings(self, design: DataFrame, settings: Settings, level: float) -> Sequence[str]:
         """See Part.size_warnings: sentences if only large differences can be found, or groups are many."""
-        from tiltmeter.associations._sensitivity import warnings_about
+        from tiltmeter.associations._sensitivity import Sizes, warnings_about
 
-        sizes = _descriptions_of(design, "identity")["lists"].to_list()
-        return warnings_about(sizes) if settings.definition.is_default else ()
+        options = options_of(settings)
+        of_groups = dict(_descriptions_of(design, "identity").iter_rows())
+        if options.rules.published or len(of_groups) < 2:
+            return ()
+        known = {
+            factor.name for factor in design.select("^(identity_2|name_1|cluster|pair)$") if factor.count()
+        }
+        sizes = Sizes(
+            of_groups, options.against, options.reference, independent=not known, paired="pair" in known
+        )
+        return [f"{self.title}: {sentence}" for sentence in warnings_about(sizes, options.minimum)]
 
     def compared_groups(self, settings: Settings) -> Sequence[Groups]:
         """See Part.compared_groups: the group of the character that is named first."""
@@ -611,17 +620,25 @@ class OwnTexts(Stories):
 
 
 def _check_number_of_comparisons(lists: DataFrame, mentions: DataFrame, options: AssociationOptions) -> None:
-    """Raise InputError if the comparisons of all concepts and groups do not fit into memory."""
-    supports = mentions.drop_nulls("concept").group_by("concept").agg(lists=col.attempt.n_unique())
+    """Raise InputError if the comparisons of all concepts, locations and groups do not fit into memory."""
+    from tiltmeter.associations._sensitivity import Sizes
+
     minimum = 1 if options.rules.published else options.minimum
-    concepts = supports.filter(col.lists >= minimum).height
-    groups = lists["identity"].n_unique()
-    if concepts * groups > MOST_COMPARISONS:
-        raise InputError(
-            f"{concepts:,} concepts and {groups:,} groups give {concepts * groups:,} comparisons, more than"
-            f" {MOST_COMPARISONS:,}; give -P minimum={10 * minimum} to test frequent concepts only, or name"
-            " a column with fewer groups"
-        )
+    said = mentions.drop_nulls("concept").select(*OWNER, "concept", "context").unique()
+    tests = said.group_by("concept", "context").len().filter(col.len >= minimum).height
+    if not options.rules.published and said["context"].n_unique() > 1:
+        tests += said.group_by("concept").len().filter(col.len >= minimum).height
+    groups = dict(lists["identity"].value_counts().iter_rows())
+    comparisons = tests * Sizes(groups, options.against, options.reference).comparisons_of_concept
+    if comparisons <= MOST_COMPARISONS:
+        return
+    remedy = "name a column with fewer groups"
+    if not options.rules.published:
+        remedy = f"give -P minimum={10 * minimum} to test frequent concepts only, or {remedy}"
+    raise InputError(
+        f"{tests:,} concepts, by location, and {len(groups):,} groups give {comparisons:,} comparisons, more"
+        f" than {MOST_COMPARISONS:,}; {remedy}"
+    )
 
 
 def _descriptions_of(design: DataFrame, *by: str) -> DataFrame:

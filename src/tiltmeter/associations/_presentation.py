@@ -70,7 +70,7 @@ _NAME: Final = ["model", *NAME_COLUMNS]
 """Columns that name an association of a part."""
 _STEM: Final = 5
 """Number of first letters by which words of the judge and of the text are taken for the same."""
-MAY_LEAD: Final = " (may lead)"
+MAY_LEAD: Final = " (may be first)"
 """Mark of a next group whose share may be higher than that of the first."""
 _MEANING: Final = (
     "An association is a concept that the texts mention more often for one group than for others. It"
@@ -274,10 +274,9 @@ def _strongest(title: str, rows: DataFrame) -> Pairs | Table:
     others = SHARE_OF_OTHERS[has_opposite]
     note = f"Share: of the group's descriptions, those that contain the concept; others: {others}."
     if rows["next"].count():
-        note += (
-            f" Next group: the other group with the highest share;{MAY_LEAD}: it may be as high or higher."
-        )
-    note += " Sorted by the lower end of the interval."
+        note += f" Next group: the other group with the highest share;{MAY_LEAD}: it is open which is higher."
+    if rows["low"].count() and rows["model"].n_unique() == 1:
+        note += " Sorted by the lower end of the interval."
     table = Table(title, [*names, *shares, *numbers], lead=len(names), note=note)
 
     model = pl.format(", {}", "model") if rows["model"].n_unique() > 1 else lit("")
@@ -475,7 +474,7 @@ def _headline(
             f"By chance, {by_chance} associations would be found (groups shuffled, p = {total['p']:.2g})."
         )
     elif total["note"]:
-        details.append(f"This is no evidence of equality: {total['note']}.")
+        details.append(f"{total['note'][0].upper()}{total['note'][1:]}.")
     return Headline(text, " ".join([*details, texts]), model=total["model"])
 
 
@@ -529,8 +528,12 @@ def _in_words(association: Mapping[str, Any]) -> str:
 
 def _next_group(association: Mapping[str, Any]) -> str:
     """Return a sentence about the other group with the highest share of the concept of an association."""
-    next_group = f"{association['runner_up']} follows with {association['runner_up_rate']:.1%}"
-    return f"{next_group}, and may have it as often." if association["may_lead"] else f"{next_group}."
+    name, rate = association["runner_up"], association["runner_up_rate"]
+    if rate > association["rate"]:
+        may_be_chance = ", which may be chance" if association["may_lead"] else ""
+        return f"{name} has a higher share, {rate:.1%}{may_be_chance}."
+    may_be_first = ", and may be as high" if association["may_lead"] else ""
+    return f"Next is {name} with {rate:.1%}{may_be_first}."
 
 
 def _difference(association: Mapping[str, Any]) -> str:

@@ -34,8 +34,6 @@ LONGEST_CONCEPT: Final = 120
 """Maximum number of characters shown of a concept."""
 LONGEST_SENTENCE: Final = 300
 """Maximum number of characters shown of a sentence."""
-ALL_OTHERS: Final = "others"
-"""What a group is compared with, if these are several groups together."""
 OWNER_COLUMNS: Final = {"model": String, "part": String}
 NAME_COLUMNS: Final = ["group", "concept", "context"]
 
@@ -50,13 +48,18 @@ def described(findings: DataFrame, view: ReportView) -> DataFrame:
     """Join findings of single concepts with their row of `associations`, and add display columns.
 
     Display columns are `said` (the concept), `variants` with their shares, `where`, `next` (the other group
-    with the highest share), `may_lead` (whether this share may be higher than that of the group), `also`
+    with the highest share), `may_lead` (whether it is open which share is higher), `also`
     (other groups with the concept) and `counts`. Rows are sorted by the lower end of the interval (by the
     estimate where there is none), the strongest first.
     """
     associations = table_of(view, "associations", {**OWNER_COLUMNS, **FOUND})
     compared = (*OWNER_COLUMNS, "identity", "against")
-    facing_of = associations.select(compared).unique().with_columns(facing=facing())
+    has_several_others = col.against.is_null() & (other_groups("identity", *OWNER_COLUMNS).list.len() > 1)
+    facing_of = (
+        associations.select(compared)
+        .unique()
+        .with_columns(facing=facing(), has_several_others=has_several_others)
+    )
     associations = associations.drop("low", "high", "p", "q", "concept").rename(
         {"level": "stored_level", "label": "concept"}
     )
@@ -71,17 +74,15 @@ def described(findings: DataFrame, view: ReportView) -> DataFrame:
     # table has none.
     rows = rows.with_columns(level=when(col.count.is_null()).then("level").otherwise("stored_level"))
     others = other_groups("group", *OWNER_COLUMNS, "concept", "context")
-    is_listed_too = others.list.contains(col.runner_up)
-    has_runner_up = (col.runner_up_low <= 0) & (col.runner_up_rate > 0).fill_null(True)
-    may_lead = has_runner_up & col.against.is_null() & ~is_listed_too
-    is_one_of_others = (col.facing == ALL_OTHERS) & (col.runner_up_rate > 0)
+    has_next = col.has_several_others.fill_null(value=False) & (col.runner_up_rate > 0)
+    may_lead = has_next & (col.runner_up_low <= 0) & (col.runner_up_high >= 0)
     rows = rows.with_columns(
         said=_shortened(col.concept, LONGEST_CONCEPT),
         where=col.context.fill_null("all"),
-        next=when(is_one_of_others).then(
+        next=when(has_next).then(
             pl.format("{} {}%", "runner_up", (100 * col.runner_up_rate).round(0).cast(pl.Int64))
         ),
-        may_lead=may_lead.fill_null(False) & is_one_of_others.fill_null(False),
+        may_lead=may_lead.fill_null(value=False),
         also=when(others.list.len() > 0).then(others.list.join(", ")),
         counts=_counts(),
         examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
@@ -136,7 +137,7 @@ def facing() -> Expr:
     """
     others = other_groups("identity", *OWNER_COLUMNS)
     only_other = when(others.list.len() == 1).then(others.list.first())
-    return pl.coalesce("against", only_other, lit(ALL_OTHERS))
+    return pl.coalesce("against", only_other, lit("others"))
 
 
 def percent(column: str) -> Expr:

@@ -1,9 +1,10 @@
-"""How frequent a concept must be in a group to be found, given the numbers of texts."""
+"""How frequent a concept must be in a group to be found, given the numbers of descriptions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from tiltmeter.associations._significance.counts import LEVEL
@@ -19,49 +20,105 @@ MANY_GROUPS: Final = 100
 """Number of groups from which tests take minutes and much memory."""
 
 
-def warnings_about(sizes: Sequence[int]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Numbers of descriptions of the groups of a study, and how they are compared.
+
+    Parameters
+    ----------
+    of_groups
+        Number of descriptions of each group, at least two groups.
+    against, reference
+        As for `comparisons_of`.
+    independent
+        Whether descriptions are independent: no names, stories or authors in common.
+    paired
+        Whether descriptions are compared within pairs, so that the share depends on how alike these are.
+    """
+
+    of_groups: Mapping[str, int]
+    against: str = "rest"
+    reference: str | None = None
+    independent: bool = True
+    paired: bool = False
+
+    @property
+    def comparisons_of_concept(self) -> int:
+        """Number of comparisons of each concept, in one context."""
+        groups = len(self.of_groups)
+        if self.reference is not None:
+            return 2 * (groups - 1)
+        return groups if self.against == "rest" else groups * (groups - 1)
+
+    @property
+    def smallest(self) -> int:
+        """Number of descriptions of the smallest group, other than the reference."""
+        return min(size for group, size in self.of_groups.items() if group != self.reference)
+
+    @property
+    def others(self) -> int:
+        """Number of descriptions with which those of the smallest group are compared."""
+        if self.reference is not None:
+            return self.of_groups[self.reference]
+        ordered = sorted(self.of_groups.values())
+        return sum(ordered[1:]) if self.against == "rest" else ordered[1]
+
+    @property
+    def name_of_others(self) -> str:
+        """What the smallest group is compared with, in words."""
+        if self.reference is not None:
+            return f"those of {self.reference}"
+        return "the others' descriptions" if self.against == "rest" else "those of another group"
+
+
+def warnings_about(sizes: Sizes, minimum: int) -> list[str]:
     """Return sentences about groups that are too small or too many, before any test.
 
     Parameters
     ----------
     sizes
-        Number of descriptions of each group.
+        The groups.
+    minimum
+        Minimum number of descriptions with a concept for it to be tested.
     """
     sentences = []
-    comparisons = USUAL_CONCEPTS * len(sizes)
-    if len(sizes) > 1 and smallest_share(sizes, comparisons) >= LARGE:
+    comparisons = USUAL_CONCEPTS * sizes.comparisons_of_concept
+    if not sizes.paired and smallest_share(sizes, comparisons) >= LARGE:
         could_be_found = what_could_be_found(sizes, comparisons)
         sentences.append(f"if {USUAL_CONCEPTS:,} concepts are tested, {could_be_found}")
-    if len(sizes) >= MANY_GROUPS:
+    groups = len(sizes.of_groups)
+    if groups >= MANY_GROUPS:
+        higher = max(20, 4 * minimum)
         sentences.append(
-            f"{len(sizes):,} groups: every concept is compared as many times, which can take minutes and"
-            " several GiB of memory; -P minimum=20 tests only concepts in at least 20 descriptions"
+            f"{groups:,} groups: every concept is compared {sizes.comparisons_of_concept:,} times, which can"
+            f" take minutes and several GiB of memory; -P minimum={higher} tests only concepts in at least"
+            f" {higher} descriptions"
         )
     return sentences
 
 
-def what_could_be_found(sizes: Sequence[int], comparisons: int) -> str:
+def what_could_be_found(sizes: Sizes, comparisons: int) -> str:
     """Return a sentence with the share of the smallest group from which a concept is likely to be found.
 
     Parameters
     ----------
     sizes
-        Number of descriptions of each group.
+        The groups.
     comparisons
-        Number of comparisons of a concept and a group that are tested.
+        Number of comparisons of concepts and groups that are tested.
     """
-    size = min(sizes)
     share = smallest_share(sizes, comparisons)
-    of_others = f"a concept in {100 * BASE:g}% of the others' descriptions"
+    condition = "" if sizes.independent else "even if all descriptions were independent, "
+    concept = f"{condition}a concept in {100 * BASE:g}% of {sizes.name_of_others}"
     if math.isinf(share):
-        return f"{of_others} cannot be found in the smallest group, which has {size:,}"
+        return f"{concept} cannot be found in the smallest group, which has {sizes.smallest:,}"
     return (
-        f"{of_others} is found (with a probability of 80%) only if at least {100 * share:.0f}% of the"
-        f" {size:,} descriptions of the smallest group contain it"
+        f"{concept} is found (with a probability of 80%) only if at least {100 * share:.0f}% of the"
+        f" {sizes.smallest:,} descriptions of the smallest group contain it"
     )
 
 
-def smallest_share(sizes: Sequence[int], comparisons: int) -> float:
+def smallest_share(sizes: Sizes, comparisons: int) -> float:
     """Return the share of the smallest group from which a concept is found with a probability of 80%.
 
     The concept is the only association, so that its q-value is its p-value times the number of comparisons
@@ -72,6 +129,4 @@ def smallest_share(sizes: Sequence[int], comparisons: int) -> float:
     sizes, comparisons
         As for `what_could_be_found`.
     """
-    size = min(sizes)
-    level = 1 - LEVEL / comparisons
-    return detectable_share(size, sum(sizes) - size, BASE, level)
+    return detectable_share(sizes.smallest, sizes.others, BASE, 1 - LEVEL / comparisons)

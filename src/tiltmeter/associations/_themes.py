@@ -169,7 +169,7 @@ def _theme_shares(lists: DataFrame, mentions: DataFrame, options: AssociationOpt
     theme_of_word = lemmas.join(theme_of_lemma, on="lemma", maintain_order="left").select("word", "theme")
     with_theme = counts.join(theme_of_word, on="word", maintain_order="left")
     of_themes = with_theme.group_by(*OWNER, "theme", maintain_order=True).agg(col.times.sum())
-    if options.language == "en" and options.themes is None:
+    if options.language == "en":
         of_themes = pl.concat([of_themes, _net_tone(of_themes)])
     sizes = conform(lists, {"words": Int64}, further=True).select(*OWNER, "words")
     sizes = beside(sizes, counts.group_by(OWNER).agg(content=col.times.sum()), *OWNER)

@@ -42,7 +42,7 @@ class PossibleColumns(NamedTuple):
     common: Sequence[str]
     """Columns with values that several texts share, such as an author or the number of a story."""
     categories: Sequence[str]
-    """Columns with a few values within which texts can be compared, such as the gender of the person."""
+    """Columns with a few values within which groups can be compared, such as the gender of the person."""
 
     @property
     def are_unique(self) -> bool:
@@ -79,7 +79,11 @@ def possible_columns(path: Source, named: TextColumns) -> PossibleColumns | None
     groups = list(named.identity) or [name for name in others if _holds_groups(written, name)]
     shared = [name for name in others if name not in groups and _is_common(written, name)]
     categories = [
-        name for name in shared if _holds_groups(written, name) and not SOURCE_OF_TEXTS.search(name.lower())
+        name
+        for name in shared
+        if _holds_groups(written, name)
+        and not SOURCE_OF_TEXTS.search(name.lower())
+        and _has_several_groups(written, name, groups)
     ]
     common = [name for name in shared if name not in categories]
     return PossibleColumns(texts, groups, common, categories)
@@ -107,6 +111,14 @@ def _is_common(table: DataFrame, name: str) -> bool:
     values = table[name].drop_nulls()
     is_repeated = values.is_duplicated().sum() >= FEWEST_REPEATED * max(len(values), 1)
     return bool(is_repeated) and values.n_unique() > 1
+
+
+def _has_several_groups(table: DataFrame, name: str, groups: Sequence[str]) -> bool:
+    """Return whether most values of a column have texts of two groups, so that they can be compared."""
+    if len(groups) != 1:
+        return False
+    by_value = table.drop_nulls(name).group_by(name).agg(groups=pl.col(groups[0]).n_unique())
+    return bool((by_value["groups"] > 1).sum() > FEWEST_REPEATED * by_value.height)
 
 
 def columns_in(sources: Sequence[Source], named: TextColumns) -> TextColumns:
@@ -157,8 +169,7 @@ def may_hold_own_texts(source: Source) -> bool:
 
 def note_common(path: Source, columns: TextColumns) -> None:
     """Print which columns seem to say that texts belong together, if no column with this role is named."""
-    has_role = columns.pair or columns.cluster or columns.location
-    if has_role or len(columns.identity) != 1 or columns.text is None:
+    if columns.pair or columns.cluster or len(columns.identity) != 1 or columns.text is None:
         return
     possible = possible_columns(path, columns)
     if possible is None:
@@ -176,10 +187,12 @@ def note_common(path: Source, columns: TextColumns) -> None:
             f" one author with --cluster {_quoted(name)}, versions of one story for several groups with"
             f" --pair {_quoted(name)}"
         )
-    for name in possible.categories[:1]:
+    categories = possible.categories if columns.location is None else ()
+    for name in categories[:1]:
         print_notes(
-            f"{path}: the texts also have different values of {name!r}; if the groups differ in it, compare"
-            f" them within its values: --by {_quoted(name)}"
+            f"{path}: several texts have the same {name!r}; if the groups differ in it, compare them within"
+            f" its values: --by {_quoted(name)}; if the texts with a value depend on each other, as those of"
+            f" one author, say so: --cluster {_quoted(name)}"
         )
 
 
