@@ -42,12 +42,12 @@ def found_in(sizes: Sizes, share: float, seed: int) -> bool:
     mentions = pl.DataFrame({"attempt": row, "character": 0, "concept": concept}).with_columns(
         pl.format("text {}", "attempt").alias("attempt"), pl.format("concept {}", "concept").alias("concept")
     )
-    found = find_associations(
+    associations = find_associations(
         conform(lists, LISTS), mentions, against=sizes.against, reference=sizes.reference
     ).filter("reported", identity="group 0", concept=f"concept {CONCEPTS}")
     if sizes.against == "each":
-        found = found.filter(against="group 1")
-    return not found.is_empty()
+        associations = associations.filter(against="group 1")
+    return not associations.is_empty()
 
 
 @pytest.mark.parametrize(

@@ -203,11 +203,15 @@ class Stories(Part):
         of_groups = dict(_descriptions_of(design, "identity").iter_rows())
         if options.rules.published or len(of_groups) < 2:
             return ()
-        known = {
+        dependence = {
             factor.name for factor in design.select("^(identity_2|name_1|cluster|pair)$") if factor.count()
         }
         sizes = Sizes(
-            of_groups, options.against, options.reference, independent=not known, paired="pair" in known
+            of_groups,
+            options.against,
+            options.reference,
+            independent=not dependence,
+            paired="pair" in dependence,
         )
         return [f"{self.title}: {sentence}" for sentence in warnings_about(sizes, options.minimum)]
 
@@ -624,10 +628,10 @@ def _check_number_of_comparisons(lists: DataFrame, mentions: DataFrame, options:
     from tiltmeter.associations._sensitivity import Sizes
 
     minimum = 1 if options.rules.published else options.minimum
-    said = mentions.drop_nulls("concept").select(*OWNER, "concept", "context").unique()
-    tests = said.group_by("concept", "context").len().filter(col.len >= minimum).height
-    if not options.rules.published and said["context"].n_unique() > 1:
-        tests += said.group_by("concept").len().filter(col.len >= minimum).height
+    concepts_of_lists = mentions.drop_nulls("concept").select(*OWNER, "concept", "context").unique()
+    tests = concepts_of_lists.group_by("concept", "context").len().filter(col.len >= minimum).height
+    if not options.rules.published and concepts_of_lists["context"].n_unique() > 1:
+        tests += concepts_of_lists.group_by("concept").len().filter(col.len >= minimum).height
     groups = dict(lists["identity"].value_counts().iter_rows())
     comparisons = tests * Sizes(groups, options.against, options.reference).comparisons_of_concept
     if comparisons <= MOST_COMPARISONS:

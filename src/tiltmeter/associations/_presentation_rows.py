@@ -65,10 +65,10 @@ def described(findings: DataFrame, view: ReportView) -> DataFrame:
     )
     name = (*OWNER_COLUMNS, *NAME_COLUMNS, "group_2")
     names = findings.select(name).rename({"group": "identity", "group_2": "against"})
-    found = associations.join(names, on=names.columns, how="semi", nulls_equal=True, maintain_order="left")
-    found = beside(found.unique(names.columns), facing_of, *compared)
-    found = found.with_columns(group="identity", group_2="against")
-    rows = beside(findings, found, *name)
+    named = associations.join(names, on=names.columns, how="semi", nulls_equal=True, maintain_order="left")
+    named = beside(named.unique(names.columns), facing_of, *compared)
+    named = named.with_columns(group="identity", group_2="against")
+    rows = beside(findings, named, *name)
     rows = beside(rows, _variants(rows), *name)
     # The findings of runs before version 4 have the level before the adjustment for selection, and their
     # table has none.

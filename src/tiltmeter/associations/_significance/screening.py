@@ -202,9 +202,9 @@ class _PValues:
         wanted, place = np.unique(self._kind[cells] * self._numbers + numbers, return_inverse=True)
         new = np.setdiff1d(wanted, self._known, assume_unique=True)
         p_of_new = self._p(*np.divmod(new, self._numbers))
-        known = np.concatenate([self._known, new])
-        order = np.argsort(known)
-        self._known = known[order]
+        keys = np.concatenate([self._known, new])
+        order = np.argsort(keys)
+        self._known = keys[order]
         self._p_of_known = np.concatenate([self._p_of_known, p_of_new])[order]
         p: Floats = self._p_of_known[np.searchsorted(self._known, wanted)]
         return p[place]
