@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import tiltmeter as tm
 from tiltmeter.associations._extraction_words import extract
 from tiltmeter.associations._tables import STORIES
 from tiltmeter.schema import conform
@@ -115,6 +116,20 @@ def test_the_gender_and_the_name_of_a_person_change_nothing_else(*, are_stated: 
     ]
     assert different == []
     assert sum(map(len, of_women)) > 2 * SENTENCES
+
+
+def test_the_gender_and_the_name_of_a_person_change_no_theme(tmp_path: Path) -> None:
+    draw = random.Random(12)
+    rows = []
+    for _ in range(500):
+        pattern, surname = sentence_pattern(draw), draw.choice(SURNAMES)
+        rows.append({"group": "women", "text": filled(pattern, "woman", draw.choice(WOMEN), surname)})
+        rows.append({"group": "men", "text": filled(pattern, "man", draw.choice(MEN), surname)})
+    table = pl.DataFrame(rows)
+    run = tm.analyse(table, text="text", group="group", display="none", out=tmp_path / "run")
+    themes = run.table("themes")
+    assert {"appearance", "positive tone"} <= set(themes["concept"])
+    assert themes["effect"].abs().max() == pytest.approx(0.0, abs=1e-12)
 
 
 def for_woman(text: str) -> str:
