@@ -90,6 +90,7 @@ def write_page(report: Report, path: Path) -> Path:
         charts=True,
         targets=targets,
         listed_first=len(headlines) > 1,
+        several_models=len({headline.model for headline in headlines if headline.model}) > 1,
         words=[entry for entry in all_words() if entry in explained],
         top=min((heading.level for heading in headings.values()), default=1),
     )
@@ -108,6 +109,7 @@ def as_html(report: Report) -> str:
         first=None,
         targets=(),
         listed_first=False,
+        several_models=False,
         words=(),
         top=1,
     )
