@@ -138,7 +138,7 @@ def test_texts_without_the_person_are_missing_and_texts_without_a_concept_are_em
     assert shares == {"a": 0.5, "b": 0.5, None: 0.5}
     note = run.finding("associations").values["note"]
     assert note == (
-        "a concept in 10% of the others' descriptions cannot be found in the smallest group, which has 1;"
+        "nothing was compared: no concept is in at least 5 descriptions;"
         " 2 of 4 character descriptions are missing"
     )
 

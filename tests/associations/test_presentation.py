@@ -175,10 +175,25 @@ def test_a_report_begins_with_counts_of_groups_and_the_strongest_associations() 
     assert "describes the texts, not people" in " ".join(block.text for block in blocks(Text, report))
 
 
-def test_the_headline_names_both_groups_if_either_may_have_the_highest_rate() -> None:
-    table = found("female", "calm", runner_up="male", runner_up_low=-0.01)
+@pytest.mark.parametrize(
+    ("rate", "low", "sentence"),
+    [
+        (0.25, -0.01, "Next is male with 25.0%, and may be as high."),
+        (0.05, 0.1, "Next is male with 5.0%."),
+        (0.35, -0.2, "male has a higher share, 35.0%, which may be chance."),
+    ],
+)
+def test_the_headline_names_the_next_group_beside_the_group_of_the_share(
+    rate: float, low: float, sentence: str
+) -> None:
+    first = found(
+        "female", "calm", runner_up="male", runner_up_rate=rate, runner_up_low=low, runner_up_high=0.3
+    )
+    others = [found(group, "calm", reported=False) for group in ("male", "nonbinary")]
+    table = pl.concat([first, *others])
     (head,) = blocks(Headline, shown(findings(*WHOLE, single("female", "calm", 0.3)), associations=table))
-    assert "Strongest: female or male → calm: in 30.0% of 40 descriptions, others 2.5% of 120" in head.text
+    assert "Strongest: female → calm: in 30.0% of 40 descriptions, others 2.5% of 120" in head.text
+    assert sentence in head.detail
 
 
 def test_the_headline_states_the_number_of_descriptions_used() -> None:
