@@ -8,12 +8,12 @@ For identity i and concept x in a context, a_i of n_i lists with T_i mentions co
   identities); reported if the score is above 0 and p < 0.05, within contexts only.
 * "badf-code": the same divided by T_i. This is what the released code computes, and all published scores.
 * "default": each identity is compared with all others together (or with a reference, or each other one) by a
-  one-sided test of its rate a_i/n_i (`stats.greater`), so that a concept can be an
-  association of several identities. Only concepts in at least `minimum` lists are tested, within contexts,
-  and over all contexts stratified (Mantel-Haenszel). The variance accounts for lists of the same story and,
-  with at least 20 first names per identity, of the same name (see `robust`). q-values control the false
-  discovery rate for concepts first, then for comparisons within concepts (`hierarchical_q`). An association
-  is reported if q < 0.05 and the interval, at the level adjusted for selection, excludes 0.
+  one-sided test of its rate a_i/n_i (`stats.greater`), so that a concept can be an association of several
+  identities. Only concepts in at least `minimum` lists are tested, within contexts, and over all contexts
+  stratified (Mantel-Haenszel). The variance accounts for lists of the same story and, with at least 20 first
+  names per identity, of the same name (see `robust`). q-values control the false discovery rate for concepts
+  first, then for comparisons within concepts (`hierarchical_q`). An association is reported if q < 0.05 and
+  the interval, at the level adjusted for selection, excludes 0.
 
 Descriptor types (`stratum`, such as "male" and "female" descriptors of all identities) are pooled, as in the
 original.
