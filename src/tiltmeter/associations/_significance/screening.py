@@ -158,8 +158,9 @@ class _Tests:
         """Return the hits in shuffles, whose labels have the shape (B, L)."""
         identities = self.tested.shape[1]
         cells_of_shuffles, numbers_of_shuffles = [], []
-        for identity in labels:
-            numbers = np.bincount(self._first_cells + identity[self._lists], minlength=len(self._smallest))
+        for identity_of_lists in labels:
+            cells_of_pairs = self._first_cells + identity_of_lists[self._lists]
+            numbers = np.bincount(cells_of_pairs, minlength=len(self._smallest))
             cells = np.flatnonzero(numbers >= self._smallest)
             cells_of_shuffles.append(cells)
             numbers_of_shuffles.append(numbers[cells])
