@@ -158,7 +158,7 @@ def test_too_many_comparisons_are_refused_with_a_remedy(
     with pytest.raises(InputError, match=r"50 groups have 2,450 ordered pairs.*give --against rest"):
         tm.analyse(table, text="text", group="group", params={"against": "each"}, out=tmp_path / "pairs")
     assert not (tmp_path / "pairs").exists()
-    monkeypatch.setattr("tiltmeter.associations._parts.MOST_COMPARISONS", 500)
+    monkeypatch.setattr("tiltmeter.associations._group_sizes.MOST_COMPARISONS", 500)
     with pytest.raises(InputError, match=r"comparisons, more than 500; give -P minimum=50"):
         tm.analyse(table, text="text", group="group", out=tmp_path / "all")
 

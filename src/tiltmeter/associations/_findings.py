@@ -285,7 +285,7 @@ def _total(number: int, exclusive_pairs: DataFrame, associations: DataFrame, bas
 
 def _note_of_none(associations: DataFrame, basis: Basis) -> str:
     """Return what could have been found, or why nothing was compared, where there is no association."""
-    from tiltmeter.associations._sensitivity import Sizes, what_could_be_found
+    from tiltmeter.associations._group_sizes import Sizes, what_could_be_found
     from tiltmeter.associations._significance.incidence import counted_lists
     from tiltmeter.associations._significance.robust import speaks_of_names
 

@@ -79,10 +79,6 @@ USUAL_RATE: Final = 0.2
 """Assumed share of lists that contain a concept, for planning."""
 ROUNDING: Final = 1e-9
 """Rate differences up to this value are rounding errors."""
-MOST_PAIRS_OF_GROUPS: Final = 2_000
-"""Maximum number of ordered pairs of groups that are compared with each other."""
-MOST_COMPARISONS: Final = 10_000_000
-"""Maximum number of comparisons of a concept and a group; each takes about 1 KiB of memory."""
 MOSTLY_ECHO: Final = 0.5
 """A concept is an echo of the prompt if at least this share of its mentions contains a word of the prompt of
 their text."""
@@ -152,14 +148,11 @@ class Stories(Part):
         options = options_of(settings)
         if options.encoder is not None and settings.file_for("concepts") is None:
             check_encoder(options.encoder, library)
+        from tiltmeter.associations._group_sizes import Sizes, refuse_pairs
+
         design = self.rows(settings)
-        groups = _descriptions_of(design, "identity").height
-        pairs = groups * (groups - 1)
-        if options.against == "each" and options.reference is None and pairs > MOST_PAIRS_OF_GROUPS:
-            raise InputError(
-                f"--against each: {groups:,} groups have {pairs:,} ordered pairs, and at most"
-                f" {MOST_PAIRS_OF_GROUPS:,} are compared; give --against rest or --reference GROUP"
-            )
+        of_groups = dict(_descriptions_of(design, "identity").iter_rows())
+        refuse_pairs(Sizes(of_groups, options.against, options.reference))
         return design
 
     def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
@@ -197,7 +190,7 @@ class Stories(Part):
 
     def size_warnings(self, design: DataFrame, settings: Settings, level: float) -> Sequence[str]:
         """See Part.size_warnings: sentences if only large differences can be found, or groups are many."""
-        from tiltmeter.associations._sensitivity import Sizes, warnings_about
+        from tiltmeter.associations._group_sizes import Sizes, warnings_about
 
         options = options_of(settings)
         of_groups = dict(_descriptions_of(design, "identity").iter_rows())
@@ -625,7 +618,7 @@ class OwnTexts(Stories):
 
 def _check_number_of_comparisons(lists: DataFrame, mentions: DataFrame, options: AssociationOptions) -> None:
     """Raise InputError if the comparisons of all concepts, locations and groups do not fit into memory."""
-    from tiltmeter.associations._sensitivity import Sizes
+    from tiltmeter.associations._group_sizes import Sizes, refuse_comparisons
 
     minimum = 1 if options.rules.published else options.minimum
     concepts_of_lists = mentions.drop_nulls("concept").select(*OWNER, "concept", "context").unique()
@@ -633,16 +626,8 @@ def _check_number_of_comparisons(lists: DataFrame, mentions: DataFrame, options:
     if not options.rules.published and concepts_of_lists["context"].n_unique() > 1:
         tests += concepts_of_lists.group_by("concept").len().filter(col.len >= minimum).height
     groups = dict(lists["identity"].value_counts().iter_rows())
-    comparisons = tests * Sizes(groups, options.against, options.reference).comparisons_of_concept
-    if comparisons <= MOST_COMPARISONS:
-        return
-    remedy = "name a column with fewer groups"
-    if not options.rules.published:
-        remedy = f"give -P minimum={10 * minimum} to test frequent concepts only, or {remedy}"
-    raise InputError(
-        f"{tests:,} concepts, by location, and {len(groups):,} groups give {comparisons:,} comparisons, more"
-        f" than {MOST_COMPARISONS:,}; {remedy}"
-    )
+    sizes = Sizes(groups, options.against, options.reference)
+    refuse_comparisons(tests, sizes, None if options.rules.published else minimum)
 
 
 def _descriptions_of(design: DataFrame, *by: str) -> DataFrame:

@@ -1,4 +1,4 @@
-"""How frequent a concept must be in a group to be found, given the numbers of descriptions."""
+"""What the numbers of groups and descriptions allow: which designs are too large, and what can be found."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tiltmeter.associations._significance.counts import LEVEL
+from tiltmeter.errors import InputError
 from tiltmeter.stats import detectable_share
 
 BASE: Final = 0.1
@@ -18,6 +19,10 @@ LARGE: Final = 0.5
 """Share of the smallest group from which a design is called too small."""
 MANY_GROUPS: Final = 100
 """Number of groups from which tests take minutes and much memory."""
+MOST_PAIRS: Final = 2_000
+"""Maximum number of ordered pairs of groups that are compared with each other."""
+MOST_COMPARISONS: Final = 10_000_000
+"""Maximum number of comparisons of a concept and a group; each takes about 1 KiB of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,41 @@ class Sizes:
         if self.reference is not None:
             return f"those of {self.reference}"
         return "the others' descriptions" if self.against == "rest" else "those of another group"
+
+
+def refuse_pairs(sizes: Sizes) -> None:
+    """Raise InputError if too many groups are compared with each other."""
+    is_each = sizes.against == "each" and sizes.reference is None
+    pairs = sizes.comparisons_of_concept
+    if is_each and pairs > MOST_PAIRS:
+        raise InputError(
+            f"--against each: {len(sizes.of_groups):,} groups have {pairs:,} ordered pairs, and at most"
+            f" {MOST_PAIRS:,} are compared; give --against rest or --reference GROUP"
+        )
+
+
+def refuse_comparisons(tests: int, sizes: Sizes, minimum: int | None) -> None:
+    """Raise InputError if the comparisons do not fit into memory.
+
+    Parameters
+    ----------
+    tests
+        Number of concepts that are tested, once for each location.
+    sizes
+        The groups.
+    minimum
+        Minimum number of descriptions with a concept for it to be tested; None: all are tested.
+    """
+    comparisons = tests * sizes.comparisons_of_concept
+    if comparisons <= MOST_COMPARISONS:
+        return
+    remedy = "name a column with fewer groups"
+    if minimum is not None:
+        remedy = f"give -P minimum={10 * minimum} to test frequent concepts only, or {remedy}"
+    raise InputError(
+        f"{tests:,} concepts, by location, and {len(sizes.of_groups):,} groups give {comparisons:,}"
+        f" comparisons, more than {MOST_COMPARISONS:,}; {remedy}"
+    )
 
 
 def warnings_about(sizes: Sizes, minimum: int) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tiltmeter.associations._sensitivity import Sizes, smallest_share, warnings_about, what_could_be_found
+from tiltmeter.associations._group_sizes import Sizes, smallest_share, warnings_about, what_could_be_found
 from tiltmeter.associations._significance import find_associations
 from tiltmeter.associations._tables import LISTS
 from tiltmeter.schema import conform
